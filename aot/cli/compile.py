@@ -14,11 +14,10 @@ from typing import Any
 from aot.api import compile_to
 from aot.cli.output import emit
 from aot.cli.progress import Progress
-from aot.errors import UsageError, clip, one_line, shell_word, unavailable
+from aot.errors import UsageError, clip, one_line, shell_word
 from aot.options import Options
 from aot.partition.annotate import regions_from_toml
 from aot.plan.compiled import Compiled
-from aot.vendor.find import PLANNED, available
 
 #: Bytes of constants from which a file of their own is offered.
 MANY_BYTES = 256 << 20
@@ -82,7 +81,7 @@ def options_of(args: argparse.Namespace) -> Options:
     return Options(
         name=given.get("name", ""),
         target=given.get("target", "host"),
-        backends=_backends(given.get("backend", [])),
+        backends=tuple(n for n in given.get("backend", []) if n != "c"),
         backend_options=_once("--backend-option", given.get("backend_option", [])),
         offload_limit=given.get("offload_limit"),
         require_backend=given.get("require_backend", False),
@@ -128,17 +127,6 @@ def _once(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             raise UsageError(f"{option} {name} is given twice")
         found[name] = value
     return found
-
-
-def _backends(names: Iterable[str]) -> tuple[str, ...]:
-    """Check what can be checked without importing a vendor."""
-    asked = [n for n in names if n != "c"]
-    known = available() if asked else ["c"]
-    for name in asked:
-        plain = name.partition(":")[0]
-        if plain in PLANNED and plain not in known:
-            raise unavailable(f"--backend {plain}")
-    return tuple(asked)
 
 
 def summary_of(compiled: Compiled, out: Path, seconds: float) -> dict[str, Any]:

@@ -25,8 +25,6 @@ from aot.target import Target, load_target
 from aot.vendor.backend import Backend, BackendOptions
 
 GROUP = "aotc.backends"
-#: Vendors of the interface that do not come with this version.
-PLANNED = ("cmsis_nn",)
 
 
 def bundled() -> list[str]:

@@ -163,7 +163,7 @@ class QuantisedProduct:
             bias = np.zeros(0, np.int64)
         else:
             w, bias = without_constants(w, bias, x, y, rq)
-            largest = largest_sum(w, bias, x.signed())
+            largest = int(np.max(largest_sums(w, bias, x.signed()), initial=0))
             why = "" if largest < MAX_SUM else f"sums up to {largest} (needs less than {MAX_SUM})"
         convolves = node.op_type in CONVOLUTIONS
         window = WindowShape.of(node, m.w.shape[2:]) if convolves else None
@@ -181,6 +181,11 @@ class QuantisedProduct:
         """The bias with what the zero point `zero` of x adds to every sum (int64)."""
         total: Array = self.bias - zero * self.w.data.reshape(len(self.w.data), -1).sum(axis=1)
         return total
+
+    @property
+    def largest(self) -> Array:
+        """Bounds of the sums of every output channel, whatever is done first (int64)."""
+        return largest_sums(self.w, self.bias, self.x.signed())
 
     def multipliers(self, rq: int) -> tuple[Array, Array | None]:
         """What sums are multiplied by, as `requant.multipliers` has it: one, or one per channel.
@@ -342,10 +347,11 @@ def requantised(total: int, sx: np.float32, sw: np.float32, y: Quantisation, rq:
     return int(np.clip(value, low, high))
 
 
-def largest_sum(w: Weights, bias: Array, x: Quantisation) -> int:
-    """A bound of every sum a kernel may form, with the zero point in the bias or taken off."""
+def largest_sums(w: Weights, bias: Array, x: Quantisation) -> Array:
+    """Bounds of the sums that a kernel may form, one per output channel, with the zero point in the
+    bias or taken off."""
     total = np.abs(w.data).reshape(len(w.data), -1).sum(axis=1)
     low, high = x.range
     furthest = max(abs(low - x.z), abs(high - x.z))
     folded = total * abs(x.z) + total * max(abs(low), high)
-    return int(np.max(np.maximum(total * furthest, folded) + np.abs(bias), initial=0))
+    return np.asarray(np.maximum(total * furthest, folded) + np.abs(bias))

@@ -70,6 +70,12 @@ class QuantisedSoftmax:
         return int(np.flatnonzero(self.table)[-1])
 
     @property
+    def fixed_point(self) -> dict[str, int]:
+        """TensorFlow Lite's fixed point of differences: fields `mult` (Q31), `shift` to the left and
+        `least`, the smallest difference that has a power."""
+        return tflite_scale(float(self.x.s))
+
+    @property
     def unit(self) -> int:
         """Quantised values per 1.0 of the result, with 16 fraction bits; 0 in TensorFlow Lite's
         arithmetic."""
@@ -128,12 +134,19 @@ def rounded_table(step: float, extent: int) -> Array:
     return np.rint(powers * 2.0 ** table_bits(extent)).astype(np.int32)
 
 
-def tflite_table(step: float) -> Array:
-    """TFLite's exp of every difference as Q0.31; 0 below what its fixed point can hold."""
+def tflite_scale(step: float) -> dict[str, int]:
+    """Fields `mult`, `shift` and `least` of quantised values whose scale is `step`."""
     real = min(float(np.float32(step)) * 2.0 ** (31 - DIFF_BITS), 2.0**31 - 1)
     mult, shift = fixed_point(real)
-    largest = math.floor(((1 << DIFF_BITS) - 1) * 2.0 ** (31 - DIFF_BITS) / 2.0**shift)
+    radius = math.floor(((1 << DIFF_BITS) - 1) * 2.0 ** (31 - DIFF_BITS) / 2.0**shift)
+    return {"mult": mult, "shift": shift, "least": -radius}
+
+
+def tflite_table(step: float) -> Array:
+    """TFLite's exp of every difference as Q0.31; 0 below what its fixed point can hold."""
+    scale = tflite_scale(step)
     differences = -np.arange(256, dtype=np.int64)
-    within = np.maximum(differences, -largest)
-    scaled = multiply(within, mult, shift)
-    return np.where(differences < -largest, 0, exp_negative(scaled, DIFF_BITS)).astype(np.int32)
+    within = np.maximum(differences, scale["least"])
+    scaled = multiply(within, scale["mult"], scale["shift"])
+    powers = exp_negative(scaled, DIFF_BITS)
+    return np.where(differences < scale["least"], 0, powers).astype(np.int32)

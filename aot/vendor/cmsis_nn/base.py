@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend itself, and how many bytes the library's functions want of the caller."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aot.vendor import S8, Backend, Layout, Match, Pattern, Recorder, ValueRef, channels_last
+
+Checks = Iterator[tuple[bool, str]]
+Extents = tuple[int, ...]
+
+HEADER = "aot_cmsis_nn.h"
+backend = Backend(
+    "cmsis_nn",
+    header=HEADER,
+    sources=("aot_cmsis_nn.c", HEADER),
+    link="CMSIS::NN",
+    find="find_cmsis_nn.cmake",
+    hint="Set AOT_CMSIS_NN_ROOT, a variable of CMake or of the environment, to the folder that has "
+    "Include/arm_nnfunctions.h (a checkout, a pack or Zephyr's modules/lib/cmsis-nn); or define a "
+    "target cmsis-nn before this bundle.",
+    folder=Path(__file__).parent,
+)
+#: Extents and pads that the library holds in 16 bits somewhere are below this.
+MOST_EXTENT = 2**15
+#: Channels that Helium's depthwise kernel takes at a time, and 8-bit lanes of a vector.
+CHANNEL_BLOCK, LANES = 124, 16
+
+
+def declare(name: str, graph: Any) -> Pattern:
+    """Add the pattern `graph` to the backend."""
+    made = Pattern(name, graph, "cmsis_nn", folder=Path(__file__).parent, header=HEADER)
+    backend.patterns.append(made)
+    return made
+
+
+def last(*names: str) -> Callable[[Match, dict[str, Layout], int], dict[str, Layout]]:
+    """The layout rule that stores the channels of these values last where they have positions."""
+
+    def rule(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        values = {n: m.values[n] for n in names}
+        return {n: channels_last(v) for n, v in values.items() if v is not None and v.rank > 2}
+
+    return rule
+
+
+def extents(value: ValueRef) -> Extents:
+    """[batch, height, width, channels] of a value of rank 2 (one position), 3 or 4."""
+    batch, channels, *space = value.shape
+    return (batch, *(1,) * (2 - len(space)), *space, channels)
+
+
+def images(m: Match) -> Checks:
+    """Checks of rank and extents of x and y."""
+    yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
+    longest = max(m.x.shape + m.y.shape)
+    yield longest < MOST_EXTENT, f"an extent of {longest} (needs less than {MOST_EXTENT})"
+
+
+def signed(value: ValueRef, name: str) -> Checks:
+    """Checks that a value is int8."""
+    yield value.dtype is S8, f"{name} is of {value.dtype} (needs int8)"
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """A convolution as the library is told it: extents [batch, height, width, channels] of x, of
+    the weights ([outputs, height, width, inputs of one group]) and of y; pairs are height, width.
+    """
+
+    x: Extents
+    w: Extents
+    y: Extents
+    stride: Extents
+    pad: Extents
+    dilation: Extents
+
+    def turned(self) -> Geometry:
+        """The same on an image of one column in place of one row: the same bytes."""
+        x, w, y = (((n, q, p, c)) for n, p, q, c in (self.x, self.w, self.y))
+        pairs = (v[::-1] for v in (self.stride, self.pad, self.dilation))
+        return Geometry(x, w, y, *pairs)
+
+    @property
+    def whole(self) -> bool:
+        """Whether x and weights have the same channels: there is one group."""
+        return self.w[3] == self.x[3]
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether the library takes it for a product of every position."""
+        plain = self.pad == (0, 0) and self.dilation == (1, 1)
+        return plain and self.w[1:3] == (1, 1) and self.whole
+
+    @property
+    def in_a_row(self) -> bool:
+        """Whether the library takes it for a window that moves along one row."""
+        aligned = self.stride[1] * self.x[3] % 4 == 0
+        one = self.x[1] == self.w[1] == self.dilation[1] == 1
+        return one and aligned and self.whole and not self.pointwise
+
+    @property
+    def padding(self) -> int:
+        """Positions of padding that the windows of a row reach; negative: positions left over."""
+        return (self.y[2] - 1) * self.stride[1] + self.w[2] - self.x[2]
+
+    @property
+    def row_exact(self) -> bool:
+        """Whether Helium's kernel for one row gives the right result: it derives the padding
+        behind the row from that before it, and copies a whole window from the row's start."""
+        total, pad = self.padding, self.pad[1]
+        even = total >= 0 and 2 * pad + total % 2 == total
+        return even and self.x[2] >= self.w[2] and self.y[1] == 1
+
+    def row_bytes(self) -> int | None:
+        """Scratch of that kernel; None where it gives way to the general one."""
+        pad, odd, stride, channels = self.pad[1], self.padding % 2, self.stride[1], self.x[3]
+        left = -(-pad // stride)
+        right = max(1, -(-(pad + odd) // stride)) if pad + odd else 0
+        if left + right > self.y[2]:
+            return None
+        behind = right if odd else pad
+        return (self.w[2] + max(pad, behind - 1)) * channels
+
+    def bytes(self, simd: str) -> int:
+        """Scratch of arm_convolve_wrapper_s8 on a core with the vector unit `simd`."""
+        if self.pointwise:
+            return 0
+        columns = self.w[1] * self.w[2] * self.x[3]
+        if simd != "mve":
+            return 4 * _up(columns, 4)
+        in_row = self.row_bytes() if self.in_a_row else None
+        return 4 * _up(columns, LANES) if in_row is None else in_row
+
+    def depthwise_bytes(self, simd: str) -> int:
+        """Scratch of arm_depthwise_conv_wrapper_s8."""
+        window = self.w[1] * self.w[2]
+        if self.x[3] != self.y[3] or self.x[0] != 1 or self.dilation != (1, 1):
+            return 0
+        if simd == "mve":
+            return 4 * CHANNEL_BLOCK * window
+        square = self.w[1:3] == (3, 3) and max(self.pad) <= 1
+        return 2 * self.x[3] * window if simd == "dsp" and not square else 0
+
+
+def _up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def average_bytes(simd: str, channels: int) -> int:
+    """Scratch of arm_avgpool_s8: sums of one position."""
+    return 4 * channels if simd == "dsp" else 0
+
+
+def operations(result: Sequence[int], each: Sequence[int]) -> int:
+    """Multiplications of a product."""
+    return math.prod(result) * math.prod(each)
+
+
+def simd_of(c: Recorder) -> str:
+    """The vector unit that the library uses on the target."""
+    return c.target.simd

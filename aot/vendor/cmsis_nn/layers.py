@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling, sums and products of two operands, Softmax of int8 quantised values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.vendor import (
+    OP,
+    S8,
+    TFLITE,
+    Case,
+    Layout,
+    Match,
+    QuantisedPair,
+    QuantisedPool,
+    QuantisedSoftmax,
+    Recorder,
+    WindowShape,
+    activated,
+    case,
+    codes_of,
+    quantised,
+    wildcard,
+)
+from aot.vendor.cmsis_nn.base import (
+    Checks,
+    average_bytes,
+    declare,
+    extents,
+    images,
+    last,
+    signed,
+    simd_of,
+)
+
+# -- pooling ------------------------------------------------------------------------------------
+
+average = declare("qaverage", quantised(activated(QuantisedPool.average_pattern())))
+maximum = declare("qmaxpool", OP.MaxPool(wildcard("x")))
+
+
+@average.check
+def average_fits(m: Match) -> Checks:
+    yield from images(m)
+    conditions = list(QuantisedPool.checks(m, (S8,)))
+    yield from conditions
+    if all(ok for ok, _ in conditions):
+        found = QuantisedPool.of(m)
+        same = (found.x.s, found.x.z) == (found.y.s, found.y.z)
+        yield same, "scale or zero point of the average differ (need to be those of x)"
+        padded = any(found.window.before + found.window.after)
+        yield not (padded and found.counts_padding), "padding that counts"
+        yield from window_fits(found.window)
+
+
+def window_fits(window: WindowShape) -> Checks:
+    """Checks that every window covers a position of the image."""
+    pads = list(zip(window.before, window.after, window.kernel, strict=True))
+    inside = all(min(b, a) >= 0 and max(b, a) < k for b, a, k in pads)
+    yield inside, f"pads {list(window.before + window.after)} (need to be smaller than the window)"
+    plain = max(window.dilations) == 1
+    yield plain, f"dilations {list(window.dilations)} (need to be 1)"
+
+
+def pool_fields(m: Match, window: WindowShape, limits: tuple[int, int]) -> dict[str, Any]:
+    """The fields of aot_cmsis_nn_pool_params but `bytes`."""
+    return {
+        "x": extents(m.x),
+        "y": extents(m.y),
+        "window": window.kernel[-2:],
+        "stride": window.strides[-2:],
+        "pad": window.before[-2:],
+        "low": limits[0],
+        "high": limits[1],
+    }
+
+
+@average.lower
+def to_average(c: Recorder, m: Match) -> None:
+    found = QuantisedPool.of(m)
+    size = average_bytes(simd_of(c), m.x.shape[1])
+    params = c.params(**pool_fields(m, found.window, found.limits), bytes=size)
+    c.call("aot_cmsis_nn_average", m.y, m.x, c.scratch(size), params, status=True)
+
+
+def maximum_window(m: Match) -> WindowShape:
+    """The window of a MaxPool on two axes."""
+    return WindowShape.of(m.root, [int(k) for k in m.root.attr("kernel_shape")]).widened(2)
+
+
+@maximum.check
+def maximum_fits(m: Match) -> Checks:
+    yield from signed(m.x, "x")
+    yield from images(m)
+    indices = [v for v in m.root.ir.outputs[1:] if v.name and (v.uses() or v.is_graph_output())]
+    yield not indices, "output 1 is used (only output 0 is computed)"
+    pad = m.root.attr("auto_pad", "NOTSET")
+    yield pad in ("NOTSET", "VALID"), f"auto_pad {pad!r} (needs explicit pads)"
+    yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
+    if m.x.rank in (3, 4):
+        yield from window_fits(maximum_window(m))
+
+
+@maximum.lower
+def to_maximum(c: Recorder, m: Match) -> None:
+    params = c.params(**pool_fields(m, maximum_window(m), (-128, 127)), bytes=0)
+    c.call("aot_cmsis_nn_maximum", m.y, m.x, params, status=True)
+
+
+for _pool in (average, maximum):
+    _pool.layouts(last("x", "y"))
+
+
+# -- two operands -------------------------------------------------------------------------------
+
+add = declare("qadd", quantised(activated(QuantisedPair.pattern("Add"))))
+mul = declare("qmul", quantised(activated(QuantisedPair.pattern("Mul"))))
+#: Bits by which the operands of TensorFlow Lite's sums move left first.
+LEFT = 20
+
+
+def pair_fits(m: Match) -> Checks:
+    conditions = list(QuantisedPair.operands_fit(m, (S8,)))
+    yield from conditions
+    same = m.a.shape == m.b.shape == m.y.shape
+    yield same, f"operands {list(m.a.shape)} and {list(m.b.shape)} (need equal shapes)"
+    if all(ok for ok, _ in conditions):
+        found = QuantisedPair.of(m)
+        ratio = float(found.a.s) * float(found.b.s) / float(found.y.s)
+        sums = max(float(found.a.s), float(found.b.s)) / float(found.y.s)
+        reason = f"scales that make results {max(ratio, sums):g} times as large"
+        yield max(ratio if found.op_type == "Mul" else 0.0, sums / 2**18) < 1, reason
+        if found.op_type == "Mul":
+            yield from QuantisedPair.checks(m)
+        else:
+            yield from found.sum_fits()
+
+
+def pair_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Channels last as soon as one operand is."""
+    wanted = Layout(m.y.shape[1]) if 3 <= m.y.rank <= 5 else None
+    if wanted is None or wanted not in (incoming["a"], incoming["b"]):
+        return {}
+    return {"a": wanted, "b": wanted, "y": wanted}
+
+
+def to_pair(c: Recorder, m: Match) -> None:
+    found = QuantisedPair.of(m)
+    n = math.prod(m.y.shape)
+    offsets = {"a_offset": -found.a.z, "b_offset": -found.b.z, "y_offset": found.y.z}
+    limits = {"low": found.limits[0], "high": found.limits[1]}
+    if found.op_type == "Add":
+        own = found.sum_fields(TFLITE)[1]
+        fields = {"left": LEFT, **{k: v for k, v in own.items() if k != "offset"}}
+    else:
+        mult, shift = found.multipliers(TFLITE)
+        assert shift is not None
+        fields = {"mult": int(mult[0]), "shift": int(shift[0])}
+    params = c.params(n=n, **offsets, **fields, **limits)
+    places = [(m.y, m.a), (m.y, m.b)] if m.a.ir is not m.b.ir else [(m.y, m.a)]
+    kernel = f"aot_cmsis_nn_{found.op_type.lower()}"
+    c.call(kernel, m.y, m.a, m.b, params, inplace=places, status=True, macs=n)
+
+
+for _pair in (add, mul):
+    _pair.check(pair_fits)
+    _pair.layouts(pair_layouts)
+    _pair.lower(to_pair)
+
+
+# -- Softmax ------------------------------------------------------------------------------------
+
+softmax = declare("qsoftmax", quantised(QuantisedSoftmax.pattern()))
+#: Longer rows could have sums whose reciprocal the library shifts by more than 31 bits.
+LONGEST_ROW = 511
+#: Scales of x whose power of two is a shift to the left by 0 to 30 bits.
+SCALES = (2.0**-26, 2.0**4)
+
+
+@softmax.check
+def softmax_fits(m: Match) -> Checks:
+    conditions = [*signed(m.x, "x"), *signed(m.y, "y"), *QuantisedSoftmax.checks(m)]
+    yield from conditions
+    if all(ok for ok, _ in conditions):
+        found = QuantisedSoftmax.of(m, TFLITE)
+        step, row = float(found.x.s), m.x.shape[found.axis]
+        yield found.tflite, f"scale {found.y.s:g}, zero point {found.y.z} (needs 1/256 and -128)"
+        yield row <= LONGEST_ROW, f"rows of {row} (need at most {LONGEST_ROW})"
+        yield SCALES[0] <= step < SCALES[1], f"scale {step:g} of x (needs 2^-26 to 16)"
+        along = math.prod(m.x.shape[found.axis + 1 :]) == 1
+        yield along, f"axis {found.axis} of {list(m.x.shape)} (needs the last one)"
+
+
+@softmax.lower
+def to_softmax(c: Recorder, m: Match) -> None:
+    found = QuantisedSoftmax.of(m, TFLITE)
+    row = m.x.shape[found.axis]
+    params = c.params(rows=math.prod(m.x.shape) // row, size=row, **found.fixed_point)
+    c.call("aot_cmsis_nn_softmax", m.y, m.x, params, status=True)
+
+
+# -- cases --------------------------------------------------------------------------------------
+
+
+@average.cases
+def average_examples() -> Iterator[Case]:
+    """Averages that keep scale and zero point: padded, one position left over, over all."""
+    yield from QuantisedPool.average_cases()
+    for shape, attrs in (
+        ((1, 5, 8, 8), {"pool.kernel_shape": [2, 2], "pool.strides": [2, 2]}),
+        ((2, 17, 7, 6), {"pool.kernel_shape": [3, 3], "pool.pads": [1, 1, 1, 1]}),
+        ((1, 3, 11), {"pool.kernel_shape": [4], "pool.strides": [3]}),
+    ):
+        same = np.array(0.0311, np.float32), np.array(-7, np.int8)
+        named: dict[str, Any] = attrs
+        yield case(codes_of(*shape), *same, *same, const=(1, 2, 3, 4), **named)
+
+
+@maximum.cases
+def maximum_examples() -> Iterator[Case]:
+    yield case(codes_of(1, 17, 8, 8), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    yield case(codes_of(2, 4, 9), kernel_shape=[2], strides=[2])
+
+
+for _made in (add, mul):
+    _made.cases(QuantisedPair.cases)
+softmax.cases(QuantisedSoftmax.cases)
