@@ -163,7 +163,7 @@ class QuantisedProduct:
             bias = np.zeros(0, np.int64)
         else:
             w, bias = without_constants(w, bias, x, y, rq)
-            largest = int(np.max(largest_sums(w, bias, x.signed()), initial=0))
+            largest = int(largest_sums(w, bias, x.signed()).max(initial=0))
             why = "" if largest < MAX_SUM else f"sums up to {largest} (needs less than {MAX_SUM})"
         convolves = node.op_type in CONVOLUTIONS
         window = WindowShape.of(node, m.w.shape[2:]) if convolves else None

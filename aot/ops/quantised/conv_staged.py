@@ -48,7 +48,7 @@ from aot.vendor.quantised_product import (
     QuantisedProduct,
     Weights,
     bias_of,
-    largest_sum,
+    largest_sums,
     out_axis,
     product_node,
     weights_known,
@@ -124,7 +124,7 @@ def sums_of(m: Match) -> Sums:
         return Sums(w, none, why)
     if not w.symmetric:
         return Sums(w, none, "weights with zero points that int8 cannot hold")
-    largest = largest_sum(w, bias, x)
+    largest = int(largest_sums(w, bias, x).max(initial=0))
     why = "" if largest < MAX_SUM else f"sums up to {largest} (needs less than {MAX_SUM})"
     return Sums(w, bias, why)
 
