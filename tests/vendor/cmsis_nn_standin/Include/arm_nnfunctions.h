@@ -9,6 +9,12 @@
 int32_t arm_convolve_wrapper_s8_get_buffer_size(const cmsis_nn_conv_params *params,
                                                 const cmsis_nn_dims *x, const cmsis_nn_dims *w,
                                                 const cmsis_nn_dims *y);
+int32_t arm_convolve_wrapper_s8_get_buffer_size_dsp(const cmsis_nn_conv_params *params,
+                                                    const cmsis_nn_dims *x, const cmsis_nn_dims *w,
+                                                    const cmsis_nn_dims *y);
+int32_t arm_convolve_wrapper_s8_get_buffer_size_mve(const cmsis_nn_conv_params *params,
+                                                    const cmsis_nn_dims *x, const cmsis_nn_dims *w,
+                                                    const cmsis_nn_dims *y);
 arm_cmsis_nn_status arm_convolve_wrapper_s8(const cmsis_nn_context *ctx,
                                             const cmsis_nn_conv_params *params,
                                             const cmsis_nn_per_channel_quant_params *quant,
@@ -21,6 +27,14 @@ int32_t arm_depthwise_conv_wrapper_s8_get_buffer_size(const cmsis_nn_dw_conv_par
                                                       const cmsis_nn_dims *x,
                                                       const cmsis_nn_dims *w,
                                                       const cmsis_nn_dims *y);
+int32_t arm_depthwise_conv_wrapper_s8_get_buffer_size_dsp(const cmsis_nn_dw_conv_params *params,
+                                                          const cmsis_nn_dims *x,
+                                                          const cmsis_nn_dims *w,
+                                                          const cmsis_nn_dims *y);
+int32_t arm_depthwise_conv_wrapper_s8_get_buffer_size_mve(const cmsis_nn_dw_conv_params *params,
+                                                          const cmsis_nn_dims *x,
+                                                          const cmsis_nn_dims *w,
+                                                          const cmsis_nn_dims *y);
 arm_cmsis_nn_status arm_depthwise_conv_wrapper_s8(const cmsis_nn_context *ctx,
                                                   const cmsis_nn_dw_conv_params *params,
                                                   const cmsis_nn_per_channel_quant_params *quant,

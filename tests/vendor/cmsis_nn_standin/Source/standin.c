@@ -61,16 +61,16 @@ static int spoiled(const cmsis_nn_context *ctx, int32_t bytes) {
     return 1;
 }
 
-int32_t arm_convolve_wrapper_s8_get_buffer_size(const cmsis_nn_conv_params *p,
-                                                const cmsis_nn_dims *x, const cmsis_nn_dims *w,
-                                                const cmsis_nn_dims *y) {
+/* What the kernels of a core want: with Helium, with DSP instructions, with neither. */
+static int32_t conv_bytes(int mve, const cmsis_nn_conv_params *p, const cmsis_nn_dims *x,
+                          const cmsis_nn_dims *w, const cmsis_nn_dims *y) {
     const int32_t columns = w->w * w->h * x->c, whole = x->c == w->c;
     const int32_t pad = p->padding.w, stride = p->stride.w;
     const int32_t total = (y->w - 1) * stride + w->w - x->w, odd = total % 2;
     if (pad == 0 && p->padding.h == 0 && w->w == 1 && w->h == 1 && p->dilation.w == 1 &&
         p->dilation.h == 1 && whole)
         return 0;
-    if (!MVE)
+    if (!mve)
         return 4 * up(columns, 4);
     if (whole && x->h == 1 && w->h == 1 && p->dilation.w == 1 && stride * x->c % 4 == 0) {
         const int32_t left = pad != 0 ? larger(1, (pad + stride - 1) / stride) : 0;
@@ -81,18 +81,37 @@ int32_t arm_convolve_wrapper_s8_get_buffer_size(const cmsis_nn_conv_params *p,
     return 4 * up(columns, 16);
 }
 
-int32_t arm_depthwise_conv_wrapper_s8_get_buffer_size(const cmsis_nn_dw_conv_params *p,
-                                                      const cmsis_nn_dims *x,
-                                                      const cmsis_nn_dims *w,
-                                                      const cmsis_nn_dims *y) {
+static int32_t depthwise_bytes(int mve, int dsp, const cmsis_nn_dw_conv_params *p,
+                               const cmsis_nn_dims *x, const cmsis_nn_dims *w,
+                               const cmsis_nn_dims *y) {
     if (x->c != y->c || x->n != 1 || p->dilation.w != 1 || p->dilation.h != 1)
         return 0;
-    if (MVE)
+    if (mve)
         return 4 * 124 * w->w * w->h;
-    if (!DSP || (w->w == 3 && w->h == 3 && p->padding.w <= 1 && p->padding.h <= 1))
+    if (!dsp || (w->w == 3 && w->h == 3 && p->padding.w <= 1 && p->padding.h <= 1))
         return 0;
     return 2 * x->c * w->w * w->h;
 }
+
+#define CONV_BYTES(suffix, mve)                                                                    \
+    int32_t arm_convolve_wrapper_s8_get_buffer_size##suffix(                                       \
+        const cmsis_nn_conv_params *p, const cmsis_nn_dims *x, const cmsis_nn_dims *w,             \
+        const cmsis_nn_dims *y) {                                                                  \
+        return conv_bytes(mve, p, x, w, y);                                                        \
+    }
+CONV_BYTES(, MVE)
+CONV_BYTES(_dsp, 0)
+CONV_BYTES(_mve, 1)
+
+#define DEPTHWISE_BYTES(suffix, mve, dsp)                                                          \
+    int32_t arm_depthwise_conv_wrapper_s8_get_buffer_size##suffix(                                 \
+        const cmsis_nn_dw_conv_params *p, const cmsis_nn_dims *x, const cmsis_nn_dims *w,          \
+        const cmsis_nn_dims *y) {                                                                  \
+        return depthwise_bytes(mve, dsp, p, x, w, y);                                              \
+    }
+DEPTHWISE_BYTES(, MVE, DSP)
+DEPTHWISE_BYTES(_dsp, 0, 1)
+DEPTHWISE_BYTES(_mve, 1, 0)
 
 int32_t arm_fully_connected_s8_get_buffer_size(const cmsis_nn_dims *w) {
     return MVE ? w->c * 4 : 0;

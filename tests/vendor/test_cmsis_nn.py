@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CMSIS-NN as a vendor: TensorFlow Lite's bits on a host and on emulated boards, its sizes."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import harness
+import merged
+import numpy as np
+import pytest
+from cmsis_nn_roots import ROOTS, VARIABLE, root
+
+from aot.api import compile_to
+from aot.cli import main as aotc
+from aot.options import Options
+from aot.target import load_target
+from aot.tools.run import execute, open_out
+from aot.vendor.cmsis_nn import backend
+from aot.vendor.cmsis_nn.base import Geometry
+from corpus_models import tflite_outputs
+from needs import need
+
+HERE = Path(__file__).parent
+FULL = bool(os.environ.get("AOT_FULL"))
+TARGETS = ("host", "cortex-m4", "cortex-m55")
+#: Networks of MLPerf Tiny whose stored results are TensorFlow Lite's, and on what they run here.
+TINY = ("ic", "kws", "sww", "vww") if FULL else ("kws",)
+BOARDS = ("cortex-m4", "cortex-m33", "cortex-m55") if FULL else ("cortex-m4",)
+
+
+def can_run(target: str) -> None:
+    """Skip where the target's compiler or emulator is not installed."""
+    wanted = load_target(target)
+    for program in (wanted.compiler, *wanted.emulator[:1]):
+        if program:
+            need(program, f"apt-get install {' '.join(wanted.packages)}")
+
+
+@pytest.fixture(scope="module")
+def parts() -> list[merged.Part]:
+    """The cases of the vendor's patterns that it takes."""
+    found = []
+    for job in harness.collect(patterns=backend.patterns):
+        assert job.model is not None and not job.error, job.error
+        given = harness.feeds(job.model, job.case)
+        part = merged.Part(job.label, job.model, given, job.want, job.case)
+        part.taken = merged.taken_by(part, "cmsis_nn")
+        found += [part] if part.taken else []
+    return found
+
+
+def test_every_pattern_has_a_case(parts: list[merged.Part]) -> None:
+    assert {t for part in parts for t in part.taken} == {p.name for p in backend.patterns}
+
+
+def results(out: Path, switch: str, place: Path, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of the bundle in OUT, built with the vendor ON or OFF."""
+    env = {**os.environ, VARIABLE: str(place)}
+    options = [f"-DAOT_CMSIS_NN={switch}", "-DAOT_WERROR=ON"]
+    for command in (["-S", out / "bundle", "-B", out, *options], ["--build", out]):
+        done = subprocess.run(["cmake", *command], env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-3000:]
+    return list(execute(open_out(out), arrays))
+
+
+@pytest.mark.parametrize("kind", ROOTS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_bits_of_tflite(
+    parts: list[merged.Part], target: str, kind: str, tmp_path: Path
+) -> None:
+    can_run(target)
+    place, out = root(kind), tmp_path / "out"
+    model, arrays = merged.merge(parts)
+    options = Options(name="net", backends=("cmsis_nn",), target=target, requant="tflite")
+    compile_to(model, out, options, configure=False)
+    theirs, ours = (results(out, switch, place, arrays) for switch in ("ON", "OFF"))
+    names = [f"{p.label} {i}" for p in parts for i in range(len(p.want))]
+    pairs = zip(names, theirs, ours, strict=True)
+    assert [name for name, a, b in pairs if not np.array_equal(a, b)] == []
+
+
+@pytest.mark.parametrize("kind", ROOTS)
+@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize("name", TINY)
+def test_networks_are_wholly_the_vendors(
+    name: str,
+    target: str,
+    kind: str,
+    models_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    can_run(target)
+    monkeypatch.setenv(VARIABLE, str(root(kind)))
+    model, out = f"mlperf_{name}_int8", str(tmp_path / "out")
+    np.savez(tmp_path / "io.npz", **tflite_outputs(models_folder, model))
+    compiled = [str(models_folder / f"{model}.onnx"), "-o", out, "--requant", "tflite"]
+    compiled += ["--target", target, "--backend", "cmsis_nn", "--require-backend"]
+    assert aotc(compiled) == 0, capsys.readouterr().err
+    subprocess.run(["cmake", "--build", out], check=True, capture_output=True)
+    capsys.readouterr()
+    assert aotc(["verify", out, "--inputs", str(tmp_path / "io.npz"), "--per-region"]) == 0
+    said = capsys.readouterr().out
+    stored = [line for line in said.splitlines() if "(stored)" in line]
+    regions = [line for line in said.splitlines() if line.startswith("  region ")]
+    assert len(stored) == 4 and all("max abs 0," in line for line in stored + regions), said
+
+
+def some_geometry(r: random.Random) -> Geometry:
+    """A convolution of two axes or of one row, with one group, or two, or one per channel."""
+    h, w = r.choice([1, 1, 7, 12]), r.randint(6, 20)
+    kh, kw = (r.randint(1, min(3, h)), r.randint(1, 5)) if h > 1 else (1, r.randint(1, 5))
+    stride, dilation = (r.randint(1, 2), r.randint(1, 3)), r.choice([(1, 1), (1, 1), (1, 2)])
+    pad = (r.randint(0, 1) if h > 1 else 0, r.randint(0, 2))
+    channels, group = r.choice([(4, 1), (6, 2), (3, 1), (16, 1), (6, 6)])
+    y = [
+        (n + 2 * p - (k - 1) * d - 1) // s + 1
+        for n, k, p, s, d in zip((h, w), (kh, kw), pad, stride, dilation, strict=True)
+    ]
+    out = channels * r.randint(1, 2)
+    weights = (out, kh, kw, channels // group)
+    return Geometry((r.randint(1, 2), h, w, channels), weights, (1, *y, out), stride, pad, dilation)
+
+
+@pytest.mark.parametrize("kind", ROOTS)
+def test_scratch_is_as_large_as_the_library_says(kind: str, tmp_path: Path) -> None:
+    place, r = root(kind), random.Random(5)
+    made = [some_geometry(r) for _ in range(500)]
+    made = [g.turned() if g.in_a_row and not g.row_exact else g for g in made]
+    files = [*(place / "Source").rglob("*buffer_size*s8.c"), *(place / "Source").glob("*.c")]
+    program = tmp_path / "sizes"
+    command = ["gcc", "-w", "-I", place / "Include", HERE / "cmsis_nn_sizes.c", *files]
+    subprocess.run([*command, "-o", program], check=True)
+    rows = [
+        " ".join(str(n) for v in (g.x, g.w, g.y, g.stride, g.pad, g.dilation) for n in v)
+        for g in made
+    ]
+    said = subprocess.run([program], input="\n".join(rows), capture_output=True, text=True).stdout
+    cores = ("", "dsp", "mve")
+    own = [[*map(g.bytes, cores), *map(g.depthwise_bytes, cores)] for g in made]
+    assert [[int(n) for n in line.split()] for line in said.splitlines()] == own
+    assert len({tuple(row) for row in own}) > 50
