@@ -71,8 +71,8 @@ class QuantisedSoftmax:
 
     @property
     def fixed_point(self) -> dict[str, int]:
-        """TensorFlow Lite's fixed point of differences: fields `mult` (Q31), `shift` to the left and
-        `least`, the smallest difference that has a power."""
+        """TensorFlow Lite's fixed point: fields `mult` (Q31), `shift` to the left, and `least`, the
+        smallest difference that has a power."""
         return tflite_scale(float(self.x.s))
 
     @property

@@ -80,8 +80,7 @@ def test_usage_error_is_one_class() -> None:
 
 
 def later_command_lines() -> list[list[str]]:
-    options = [["--threads", "2"], ["--backend", "cmsis_nn"]]
-    return [["m.onnx", "-o", "out", *o] for o in options]
+    return [["m.onnx", "-o", "out", "--threads", "2"]]
 
 
 @pytest.mark.parametrize("line", later_command_lines(), ids=" ".join)

@@ -23,10 +23,11 @@ from aot.vendor.cmsis_nn import backend
 from aot.vendor.cmsis_nn.base import Geometry
 from corpus_models import tflite_outputs
 from needs import need
+from quant_graphs import Net, codes
 
 HERE = Path(__file__).parent
 FULL = bool(os.environ.get("AOT_FULL"))
-TARGETS = ("host", "cortex-m4", "cortex-m55")
+TARGETS = ("host", "cortex-m4", "cortex-m33", "cortex-m55") if FULL else ("cortex-m4", "cortex-m55")
 #: Networks of MLPerf Tiny whose stored results are TensorFlow Lite's, and on what they run here.
 TINY = ("ic", "kws", "sww", "vww") if FULL else ("kws",)
 BOARDS = ("cortex-m4", "cortex-m33", "cortex-m55") if FULL else ("cortex-m4",)
@@ -109,6 +110,57 @@ def test_networks_are_wholly_the_vendors(
     stored = [line for line in said.splitlines() if "(stored)" in line]
     regions = [line for line in said.splitlines() if line.startswith("  region ")]
     assert len(stored) == 4 and all("max abs 0," in line for line in stored + regions), said
+
+
+def conv(x: tuple[int, ...], w: tuple[int, ...], **attrs: object) -> Net:
+    """A convolution between quantised values."""
+    net = Net(x=("int8", x))
+    weights = net.dq(net.const(codes(*w)), 0.01, np.int8(0))
+    y = net.add("Conv", net.dq("x", 0.05, np.int8(3)), weights, **attrs)
+    net.q(y, 0.2, np.int8(1), out="y")
+    return net
+
+
+def unary(op_type: str, shape: tuple[int, ...], to: tuple[float, int], **attrs: object) -> Net:
+    """An operator from quantised values of 0.05 and 3 to others."""
+    net = Net(x=("int8", shape))
+    y = net.add(op_type, net.dq("x", 0.05, np.int8(3)), **attrs)
+    net.q(y, to[0], np.int8(to[1]), out="y")
+    return net
+
+
+def pair(op_type: str, a: tuple[int, ...], b: tuple[int, ...], scale: float = 0.1) -> Net:
+    """An operator of two operands."""
+    net = Net(a=("int8", a), b=("int8", b))
+    y = net.add(op_type, net.dq("a", 0.05, np.int8(3)), net.dq("b", 0.07, np.int8(-4)))
+    net.q(y, scale, np.int8(0), out="y")
+    return net
+
+
+SAME = (0.05, 3)
+POOL = {"kernel_shape": [2, 2], "strides": [2, 2]}
+REFUSED = [
+    (conv((1, 4, 4, 4, 4), (4, 4, 1, 1, 1)), "rank 5 (needs 3 or 4)"),
+    (conv((1, 1, 40000), (1, 1, 3)), "an extent of 40000 (needs less than 32768)"),
+    (conv((1, 4, 1, 1), (4, 4, 1, 1), pads=[1, 1, 1, 1]), "pads [1, 1, 1, 1] of one position"),
+    (unary("AveragePool", (1, 4, 8, 8), (0.06, 3), **POOL), "need to be those of x"),
+    (
+        unary("AveragePool", (1, 4, 8, 8), SAME, **POOL, pads=[1, 1, 1, 1], count_include_pad=1),
+        "padding that counts",
+    ),
+    (unary("Softmax", (2, 10), (1 / 255, -128)), "(needs 1/256 and -128)"),
+    (unary("Softmax", (2, 600), (1 / 256, -128)), "rows of 600 (need at most 511)"),
+    (unary("Softmax", (2, 10, 3), (1 / 256, -128), axis=1), "axis 1 of [2, 10, 3]"),
+    (pair("Add", (1, 4, 8, 8), (1, 4, 1, 1)), "(need equal shapes)"),
+]
+
+
+@pytest.mark.parametrize(("net", "reason"), REFUSED, ids=[r for _, r in REFUSED])
+def test_refusals_say_why(net: Net, reason: str) -> None:
+    partition = merged.partition_of(net.model(y="int8"), ("cmsis_nn",))
+    reasons = [r.reason for r in partition.refusals if r.backend == "cmsis_nn"]
+    assert any(reason in r for r in reasons), reasons
+    assert {s.backend for s in partition.items} == {"c"}
 
 
 def some_geometry(r: random.Random) -> Geometry:

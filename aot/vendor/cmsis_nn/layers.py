@@ -35,13 +35,12 @@ from aot.vendor.cmsis_nn.base import (
     images,
     last,
     signed,
-    simd_of,
 )
 
 # -- pooling ------------------------------------------------------------------------------------
 
-average = declare("qaverage", quantised(activated(QuantisedPool.average_pattern())))
-maximum = declare("qmaxpool", OP.MaxPool(wildcard("x")))
+average = declare("qaverage", quantised(activated(QuantisedPool.average_pattern())), 1.3)
+maximum = declare("qmaxpool", OP.MaxPool(wildcard("x")), 1.3)
 
 
 @average.check
@@ -83,7 +82,7 @@ def pool_fields(m: Match, window: WindowShape, limits: tuple[int, int]) -> dict[
 @average.lower
 def to_average(c: Recorder, m: Match) -> None:
     found = QuantisedPool.of(m)
-    size = average_bytes(simd_of(c), m.x.shape[1])
+    size = average_bytes(c.target.simd, m.x.shape[1])
     params = c.params(**pool_fields(m, found.window, found.limits), bytes=size)
     c.call("aot_cmsis_nn_average", m.y, m.x, c.scratch(size), params, status=True)
 
@@ -118,27 +117,18 @@ for _pool in (average, maximum):
 
 # -- two operands -------------------------------------------------------------------------------
 
-add = declare("qadd", quantised(activated(QuantisedPair.pattern("Add"))))
-mul = declare("qmul", quantised(activated(QuantisedPair.pattern("Mul"))))
+add = declare("qadd", quantised(activated(QuantisedPair.pattern("Add"))), 1.3)
+mul = declare("qmul", quantised(activated(QuantisedPair.pattern("Mul"))), 1.3)
 #: Bits by which the operands of TensorFlow Lite's sums move left first.
 LEFT = 20
 
 
 def pair_fits(m: Match) -> Checks:
-    conditions = list(QuantisedPair.operands_fit(m, (S8,)))
-    yield from conditions
+    for name in ("a", "b", "y"):
+        yield from signed(getattr(m, name), name)
+    yield from QuantisedPair.checks(m)
     same = m.a.shape == m.b.shape == m.y.shape
     yield same, f"operands {list(m.a.shape)} and {list(m.b.shape)} (need equal shapes)"
-    if all(ok for ok, _ in conditions):
-        found = QuantisedPair.of(m)
-        ratio = float(found.a.s) * float(found.b.s) / float(found.y.s)
-        sums = max(float(found.a.s), float(found.b.s)) / float(found.y.s)
-        reason = f"scales that make results {max(ratio, sums):g} times as large"
-        yield max(ratio if found.op_type == "Mul" else 0.0, sums / 2**18) < 1, reason
-        if found.op_type == "Mul":
-            yield from QuantisedPair.checks(m)
-        else:
-            yield from found.sum_fits()
 
 
 def pair_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
@@ -175,7 +165,7 @@ for _pair in (add, mul):
 
 # -- Softmax ------------------------------------------------------------------------------------
 
-softmax = declare("qsoftmax", quantised(QuantisedSoftmax.pattern()))
+softmax = declare("qsoftmax", quantised(QuantisedSoftmax.pattern()), 3.0)
 #: Longer rows could have sums whose reciprocal the library shifts by more than 31 bits.
 LONGEST_ROW = 511
 #: Scales of x whose power of two is a shift to the left by 0 to 30 bits.

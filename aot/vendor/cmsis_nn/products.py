@@ -28,16 +28,19 @@ from aot.vendor.cmsis_nn.base import (
     extents,
     images,
     last,
-    simd_of,
+    priced,
 )
 
 Array = np.ndarray[Any, Any]
 INT8 = (S8,)
 #: A larger shift to the right makes every sum 0, which a multiplier of 0 says too.
 MOST_RIGHT = 30
+#: Instructions of the library per one of portable C, the least of Cortex-M4 and M55: convolutions,
+#: those for which portable C has only its general kernel, fully connected layers.
+FAST, GENERAL, DENSE = 2.0, 0.6, 1.5
 
-conv = declare("qconv", quantised(activated(QuantisedProduct.conv_pattern())))
-dense = declare("qdense", quantised(activated(QuantisedProduct.dense_pattern())))
+conv = declare("qconv", quantised(activated(QuantisedProduct.conv_pattern())), GENERAL)
+dense = declare("qdense", quantised(activated(QuantisedProduct.dense_pattern())), DENSE)
 conv.layouts(last("x", "y"))
 
 
@@ -63,10 +66,13 @@ def scales(found: QuantisedProduct) -> tuple[Array, Array]:
 
 @conv.check
 def conv_fits(m: Match) -> Checks:
-    yield from images(m)
-    yield from product_fits(m)
+    conditions = [*images(m), *product_fits(m)]
+    yield from conditions
     pads = [int(p) for p in m.conv.attr("pads") or [0]]
     yield 0 <= min(pads) <= max(pads) < MOST_EXTENT, f"pads {pads} (need 0 or more)"
+    if all(ok for ok, _ in conditions):
+        g = geometry(m, QuantisedProduct.of(m, TFLITE))
+        yield g.row_exact or not g.in_a_row, f"pads {pads} of one position (Helium ignores them)"
 
 
 def geometry(m: Match, found: QuantisedProduct) -> Geometry:
@@ -85,11 +91,11 @@ def to_conv(c: Recorder, m: Match) -> None:
     found = QuantisedProduct.of(m, TFLITE)
     g = geometry(m, found)
     w = found.w.stored.reshape(g.w[0], g.w[3], *g.w[1:3])
-    if found.depthwise:
-        kernel, w, size = "depthwise", w[:, 0].transpose(1, 2, 0), g.depthwise_bytes(simd_of(c))
+    if g.depthwise:
+        kernel, w, size = "depthwise", w[:, 0].transpose(1, 2, 0), g.depthwise_bytes(c.target.simd)
     else:
-        kernel, w, size = "conv", w.transpose(0, 2, 3, 1), g.bytes(simd_of(c))
-    shape = (1, *g.w[1:3], g.w[0]) if found.depthwise else g.w
+        kernel, w, size = "conv", w.transpose(0, 2, 3, 1), g.bytes(c.target.simd)
+    shape = (1, *g.w[1:3], g.w[0]) if g.depthwise else g.w
     channels = [np.broadcast_to(s, (g.w[0],)) for s in scales(found)]
     params = c.params(
         x=g.x,
@@ -117,6 +123,19 @@ def _limits(found: QuantisedProduct) -> dict[str, int]:
     return {"low": found.limits[0], "high": found.limits[1]}
 
 
+@conv.cost
+def conv_cost(m: Match) -> float:
+    """Portable C has but a general kernel for groups that are neither all nor single channels."""
+    groups, inner = int(m.conv.attr("group", 1)), math.prod(m.w.shape[1:])
+    general = groups > 1 and m.w.shape[:2] != (groups, 1)
+    return priced(m, GENERAL if general else FAST, math.prod(m.y.shape) * inner)
+
+
+@dense.cost
+def dense_cost(m: Match) -> float:
+    return priced(m, DENSE, math.prod(m.x.shape) * m.w.shape[-1])
+
+
 @dense.check
 def dense_fits(m: Match) -> Checks:
     yield from product_fits(m)
@@ -129,7 +148,7 @@ def to_dense(c: Recorder, m: Match) -> None:
     rows = math.prod(m.x.shape[:-1])
     mult, shift = scales(found)
     per_channel = len(mult) > 1
-    helium = simd_of(c) == "mve"
+    helium = c.target.simd == "mve"
     sums = c.const(found.folded(found.x.z).astype(np.int32), "sums") if helium else None
     params = c.params(
         rows=rows,

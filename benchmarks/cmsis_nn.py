@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CMSIS-NN and portable C on microcontrollers under QEMU: instructions, flash and RAM.
+
+    AOT_CMSIS_NN_ROOT=<folder> AOT_TEST_MODELS=<folder> python benchmarks/cmsis_nn.py \
+        [--target T …] [--layers] [MODEL …]
+
+Each MLPerf Tiny network in int8 three times, `--requant tflite`: in portable C, with every layer by
+the library (`--require-backend`), and by `--partition cost`. `--layers` also counts call by call,
+with the trace program; a layer of portable C that is several calls of the library stands beside
+their sum. The outputs of all builds of a network must be the same bytes. Exits 1 if they are not,
+or if the choice by cost takes over 1.01 times the instructions of the better one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import aot
+from aot.tools.bench import Board, bench, bench_nodes
+from aot.tools.run import Built, execute, open_out
+from aot.tools.samples import random_sample
+
+NETWORKS = ("ic", "vww", "kws", "ad", "sww")
+TARGETS = ("cortex-m4", "cortex-m33", "cortex-m55")
+BUILDS: dict[str, dict[str, Any]] = {
+    "c": {},
+    "cmsis_nn": {"backends": ["cmsis_nn"], "require_backend": True},
+    "cost": {"backends": ["cmsis_nn"], "partition": "cost"},
+}
+#: How much dearer than the better of both a choice may be: calls of two kinds share fewer kernels.
+SLACK = 1.01
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One build: its image, its outputs, and instructions by the nodes of a call."""
+
+    board: Board
+    outputs: tuple[bytes, ...]
+    layers: tuple[tuple[tuple[str, ...], str, float], ...]
+
+    @property
+    def cells(self) -> str:
+        """M instructions, flash K and RAM K; K is 1000 bytes."""
+        flash, ram = self.board.image.flash / 1e3, self.board.ram / 1e3
+        return f"{self.board.instructions[-1] / 1e6:.3f} | {flash:.1f} | {ram:.2f}"
+
+
+def measure(model: Path, target: str, layers: bool, **how: Any) -> Measured:
+    """Compile, build and run the network on the board."""
+    with tempfile.TemporaryDirectory(prefix="cmsis_nn-") as folder:
+        bundle = aot.compile(model, folder, target=target, requant="tflite", **how).build()
+        built = open_out(bundle.out)
+        board = bench(built, 1)
+        assert isinstance(board, Board)
+        outputs = execute(built, random_sample(built.inputs, None).inputs)
+        found = tuple(_layers(built)) if layers else ()
+        return Measured(board, tuple(np.asarray(o).tobytes() for o in outputs), found)
+
+
+def _layers(built: Built) -> Iterator[tuple[tuple[str, ...], str, float]]:
+    """Nodes, title and instructions of every call."""
+    calls = built.manifest["nodes"]
+    for cost in bench_nodes(built, 1):
+        yield tuple(calls[cost.call]["nodes"]), cost.kernel, cost.amount
+
+
+def table_of_layers(ours: Measured, theirs: Measured) -> Iterator[str]:
+    """A line per call of portable C and what the library takes for the same nodes."""
+    yield "| portable C | CMSIS-NN | instructions | CMSIS-NN | ratio |\n|-|-|-|-|-|"
+    for nodes, kernel, amount in ours.layers:
+        same = [(k, n) for own, k, n in theirs.layers if set(own) <= set(nodes)]
+        if same and amount:
+            names = " + ".join(k.removeprefix("aot_cmsis_nn_") for k, _ in same)
+            total = sum(n for _, n in same)
+            name = kernel.removeprefix("aot_")
+            yield f"| {name} | {names} | {amount:.0f} | {total:.0f} | {total / amount:.2f} |"
+
+
+HEAD = """\
+| network | C: M instructions | flash K | RAM K | CMSIS-NN: M instructions | flash K | RAM K \
+| by cost: M instructions | flash K | RAM K | of the better |
+|-|-|-|-|-|-|-|-|-|-|-|"""
+
+
+def network(name: str, model: Path, target: str, layers: bool) -> bool:
+    """Print a line, and with `layers` a table; whether the results are the same and the choice is
+    good."""
+    found = {k: measure(model, target, layers, **how) for k, how in BUILDS.items()}
+    counts = {k: m.board.instructions[-1] for k, m in found.items()}
+    ratio = counts["cost"] / min(counts["c"], counts["cmsis_nn"])
+    same = len({m.outputs for m in found.values()}) == 1
+    good = same and ratio <= SLACK
+    note = "" if good else " (!)" if same else " (outputs differ!)"
+    cells = " | ".join(m.cells for m in found.values())
+    print(f"| {name} | {cells} | {ratio:.3f}{note} |", flush=True)
+    if layers:
+        print("", *table_of_layers(found["c"], found["cmsis_nn"]), "", sep="\n", flush=True)
+    return good
+
+
+def main() -> int:
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(NETWORKS))
+    p.add_argument("--target", action="append", default=[])
+    p.add_argument("--layers", action="store_true")
+    a = p.parse_args()
+    for needed in ("AOT_CMSIS_NN_ROOT", "AOT_TEST_MODELS"):
+        if needed not in os.environ:
+            print(f"{needed} is not set", file=sys.stderr)
+            return 2
+    folder, good = Path(os.environ["AOT_TEST_MODELS"]), True
+    for target in a.target or TARGETS:
+        print(f"{target}\n\n{HEAD}")
+        for name in a.models or NETWORKS:
+            model = folder / f"mlperf_{name}_int8.onnx"
+            good = network(name, model, target, a.layers) and good
+        print()
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
