@@ -91,6 +91,13 @@ def combine(
     )
 
 
+def combine_pair(c: Recorder, m: Match, name: str, *clamp: float, wide: bool = True) -> None:
+    """Record aot_<name>_<dtype> of the operands a and b of a match; `clamp` as `combine` has it."""
+    pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
+    act, low, high = (*clamp, 0, 0.0, 0.0)[:3]
+    combine(c, name, m.a.dtype, m.y, stored(m.y), pair, int(act), low, high, wide)
+
+
 def same_type(m: Match, types: tuple[DType, ...]) -> Iterator[tuple[bool, str]]:
     """Check: both operands have one type, among `types`."""
     yield m.a.dtype in types, f"dtype {m.a.dtype} (needs {listing(types)})"
@@ -113,8 +120,7 @@ def declare(
 
     @made.lower
     def to_kernel(c: Recorder, m: Match) -> None:
-        pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
-        combine(c, kernel, m.a.dtype, m.y, stored(m.y), pair)
+        combine_pair(c, m, kernel)
 
     @made.cases
     def type_cases() -> Iterator[Case]:
@@ -151,9 +157,7 @@ def _lower_clamped(made: Pattern, kernel: str, act: int) -> None:
 
     @made.lower
     def to_kernel(c: Recorder, m: Match) -> None:
-        lo, hi = (_bound(m, "low", -math.inf), _bound(m, "high", math.inf))
-        pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
-        combine(c, kernel, F32, m.y, stored(m.y), pair, act, lo, hi)
+        combine_pair(c, m, kernel, act, _bound(m, "low", -math.inf), _bound(m, "high", math.inf))
 
     @made.cases
     def fused_cases() -> Iterator[Case]:
@@ -413,8 +417,7 @@ modulo.check(lambda m: same_type(m, NUMBERS))
 
 @modulo.lower
 def modulo_to_kernel(c: Recorder, m: Match) -> None:
-    pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
-    combine(c, "fmod" if m.fmod else "mod", m.a.dtype, m.y, stored(m.y), pair)
+    combine_pair(c, m, "fmod" if m.fmod else "mod")
 
 
 @bounds("Mod")
@@ -462,9 +465,7 @@ def shift_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @shift.lower
 def shift_to_kernel(c: Recorder, m: Match) -> None:
-    pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
-    name = "shift_left" if m.direction == "LEFT" else "shift_right"
-    combine(c, name, m.a.dtype, m.y, stored(m.y), pair)
+    combine_pair(c, m, "shift_left" if m.direction == "LEFT" else "shift_right")
 
 
 @shift.cases

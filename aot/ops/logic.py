@@ -36,7 +36,7 @@ from aot.ir.operators import Commutative, Elementwise, Exact, Moves, OneOf
 from aot.ir.value_traits import Converts
 from aot.load.encode_strings import Strings, encodes
 from aot.normalise.identities import always, identity
-from aot.ops.binary import combine, instances, reusable, same_type, space_fields
+from aot.ops.binary import combine_pair, instances, reusable, same_type, space_fields
 from aot.ops.broadcast import collapse, operand, stored
 from aot.ops.kernels import INTS, NUMBERS
 from aot.ops.packed import ROUND_MODES, by_way_of, narrow, to_way_of, widen
@@ -88,9 +88,7 @@ for _name, _kernel, _types, _value in (
 
     @_made.lower
     def to_kernel(c: Recorder, m: Match, kernel: str = _kernel) -> None:
-        pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
-        wide = m.a.dtype.nbytes == m.y.dtype.nbytes
-        combine(c, kernel, m.a.dtype, m.y, stored(m.y), pair, wide=wide)
+        combine_pair(c, m, kernel, wide=m.a.dtype.nbytes == m.y.dtype.nbytes)
 
     @_made.cases
     def cases(types: tuple[DType, ...] = _types) -> Iterator[Case]:

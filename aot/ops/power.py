@@ -15,7 +15,7 @@ from aot.ir.graph_nodes import array, shape_of
 from aot.ir.operators import Elementwise, Exact
 from aot.normalise.arithmetic import plainer
 from aot.normalise.recognise_activations import multiplies, scalar
-from aot.ops.binary import combine
+from aot.ops.binary import combine, combine_pair
 from aot.ops.broadcast import Operand, operand, pack, stored
 from aot.ops.kernels import NUMBERS, listing
 from aot.ops.registry import op
@@ -91,8 +91,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
         pair = [base, pack(c, data.astype(m.a.dtype.numpy), m.y)]
         combine(c, "pow", m.a.dtype, m.y, stored(m.y), pair)
     elif m.a.dtype is m.b.dtype:
-        pair = [base, operand(c, m.b, m.y)]
-        combine(c, "pow", m.a.dtype, m.y, stored(m.y), pair)
+        combine_pair(c, m, "pow")
     else:
         pair = [widen(c, base, m.a.dtype), widen(c, operand(c, m.b, m.y), m.b.dtype)]
         wide = c.temp(stored(m.y), F64)

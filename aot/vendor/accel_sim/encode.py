@@ -52,12 +52,14 @@ class Instr:
         """The mnemonic."""
         return self.row.name
 
+    @property
+    def fields(self) -> dict[str, int]:
+        """The values of its own fields by name."""
+        return {f.name: v for f, v in zip(self.row.fields, self.values, strict=True)}
+
     def __getitem__(self, field: str) -> int:
         """The value of a field of its own."""
-        for f, value in zip(self.row.fields, self.values, strict=True):
-            if f.name == field:
-                return value
-        raise KeyError(f"{self.name} has no field {field}")
+        return self.fields[field]
 
     @property
     def tail(self) -> dict[str, int]:

@@ -124,7 +124,7 @@ class _State:
     vsets: dict[int, VSet] = field(default_factory=dict)
 
     def set_slot(self, instr: Instr, pc: int) -> None:
-        values = {f.name: v for f, v in zip(instr.row.fields, instr.values, strict=True)}
+        values = instr.fields
         slot = values.pop("slot")
         if instr.name == "VIEW":
             self.views[slot] = View(**values, number=pc)
@@ -149,7 +149,7 @@ class _State:
                 self.registers[register] = (old + value) & 0xFFFFFFFF
 
     def step(self, pc: int, instr: Instr) -> Step:
-        f = {f.name: v for f, v in zip(instr.row.fields, instr.values, strict=True)}
+        f = instr.fields
         return Step(
             pc,
             instr,

@@ -72,7 +72,7 @@ def _fill(content: Any, slot: int) -> list[Instr]:
     """The instructions that put `content` in a slot."""
     if isinstance(content, VSet):
         parts = (content.first, content.add, content.rest)
-        return [_at(p, slot) for p in parts if p is not None]
+        return [instr(p.name, {**p.fields, "slot": slot}) for p in parts if p is not None]
     names = {
         View: ("VIEW", ("base", "pixel", "row", "ring", "height", "width", "pad")),
         Kernel: ("KERN", ("kh", "kw", "sh", "sw", "dh", "dw", "ci")),
@@ -80,9 +80,3 @@ def _fill(content: Any, slot: int) -> list[Instr]:
     }
     name, fields = names[type(content)]
     return [instr(name, {"slot": slot, **{f: getattr(content, f) for f in fields}})]
-
-
-def _at(i: Instr, slot: int) -> Instr:
-    """The instruction with its field `slot` replaced."""
-    values = {f.name: v for f, v in zip(i.row.fields, i.values, strict=True)}
-    return instr(i.name, {**values, "slot": slot})
