@@ -86,7 +86,6 @@ class _Cover:
     """One backend's own cover: its items by unit, and the layouts of what they name."""
 
     backend: Backend
-    cover: Cover
     items: list[Item]
     layouts: list[Mapping[str, Layout]]
     by_unit: dict[int, list[int]]
@@ -167,7 +166,7 @@ def _covered(
         if other is not backend:
             cover.take(other, other.name != PORTABLE)
     items = [_cheaper(backend, item, costs) for item in cover.matches()]
-    return _Cover(backend, cover, items, layouts(items), {})
+    return _Cover(backend, items, layouts(items), {})
 
 
 def _cheaper(backend: Backend, item: Item, costs: Costs) -> Item:

@@ -21,10 +21,8 @@ FETCH = 17
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cycles of EX and VX, instructions, and a guess of the cycles of the layer alone."""
+    """Instructions, and a guess of the cycles of the layer alone."""
 
-    ex: int
-    vx: int
     instructions: int
     alone: int
 
@@ -68,7 +66,7 @@ def product_cost(c: Config, layer: Layer, x: Tensor, y: Tensor, tiling: Tiling) 
                 ex, vx = ex + one * times, vx + drain * times
                 instructions += times * (max(1, len(parts)) + 1)
                 worst = max(worst, drain)
-    return Cost(ex, vx, instructions, max(ex, vx, FETCH * instructions) + worst)
+    return Cost(instructions, max(ex, vx, FETCH * instructions) + worst)
 
 
 def _cols(width: int, most: int) -> int:
