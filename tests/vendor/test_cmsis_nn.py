@@ -163,6 +163,16 @@ def test_refusals_say_why(net: Net, reason: str) -> None:
     assert {s.backend for s in partition.items} == {"c"}
 
 
+@pytest.mark.parametrize(("groups", "backend"), [(1, "c"), (2, "cmsis_nn")])
+def test_the_choice_by_cost(groups: int, backend: str, tmp_path: Path) -> None:
+    """Portable C has only its general kernel for two groups, which takes longer."""
+    net = conv((1, 32, 16, 16), (32, 32 // groups, 3, 3), group=groups)
+    options = Options(target="cortex-m4", backends=("cmsis_nn",), partition="cost")
+    compile_to(net.model(y="int8"), tmp_path / "out", options, configure=False)
+    nodes = merged.manifest_of(tmp_path / "out")["nodes"]
+    assert [n["backend"] for n in nodes if n["macs"]] == [backend]
+
+
 def some_geometry(r: random.Random) -> Geometry:
     """A convolution of two axes or of one row, with one group, or two, or one per channel."""
     h, w = r.choice([1, 1, 7, 12]), r.randint(6, 20)
