@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,19 +30,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--backend-target", default="host", help="the target it is examined on (host)")
 
 
-#: The generator of every module of this folder that has one, and its state when first met.
-_GENERATORS: dict[str, tuple[np.random.Generator, Any]] = {}
-
-
 @pytest.fixture(autouse=True)
 def same_numbers() -> None:
-    """A test's data do not depend on the tests before it: every RNG starts anew."""
-    for name in set(sys.modules).difference(_GENERATORS):
-        found = getattr(sys.modules[name], "__dict__", {}).get("RNG")
+    """A test's data depend neither on the tests before it nor on those collected with it.
+
+    Every module's RNG starts anew from its seed.
+    """
+    for module in list(sys.modules.values()):
+        found = getattr(module, "__dict__", {}).get("RNG")
         if isinstance(found, np.random.Generator):
-            _GENERATORS[name] = (found, found.bit_generator.state)
-    for generator, state in _GENERATORS.values():
-        generator.bit_generator.state = state
+            fresh = np.random.default_rng(found.bit_generator.seed_seq)
+            found.bit_generator.state = fresh.bit_generator.state
 
 
 @pytest.fixture(scope="session")

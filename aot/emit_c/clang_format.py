@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
@@ -43,18 +42,28 @@ def style() -> bytes:
 def formatted(files: Mapping[str, File]) -> dict[str, File]:
     """Files by their paths: those of C laid out by the style, the others as they are.
 
+    Nothing is written to a disk: compile() writes only to its output folder.
     Raises BuildError where clang-format is missing or fails.
     """
-    texts = {p: c for p, c in files.items() if p.endswith((".c", ".h")) and isinstance(c, bytes)}
-    with tempfile.TemporaryDirectory(prefix="aotc-") as folder:
-        place = Path(folder)
-        (place / STYLE).write_bytes(style())
-        names = {path: f"{number}{path[-2:]}" for number, path in enumerate(texts)}
-        for path, text in texts.items():
-            (place / names[path]).write_bytes(text)
-        done = subprocess.run(
-            [program(), "-i", *names.values()], cwd=place, capture_output=True, text=True
-        )
-        if done.returncode:
-            raise BuildError(f"clang-format fails: {done.stderr.strip()}")
-        return {**files, **{path: (place / name).read_bytes() for path, name in names.items()}}
+    return {
+        path: _laid_out(path, content)
+        if path.endswith((".c", ".h")) and isinstance(content, bytes)
+        else content
+        for path, content in files.items()
+    }
+
+
+def _laid_out(path: str, text: bytes) -> bytes:
+    """One file of C through the program's standard input and output."""
+    command = [str(program()), f"--style={_inline()}", f"--assume-filename={Path(path).name}"]
+    done = subprocess.run(command, input=text, capture_output=True)
+    if done.returncode:
+        raise BuildError(f"clang-format fails at {path}: {done.stderr.decode().strip()}")
+    return done.stdout
+
+
+@cache
+def _inline() -> str:
+    """The style's lines as one argument of the command line."""
+    lines = style().decode().splitlines()
+    return "{" + ", ".join(line for line in lines if ":" in line) + "}"

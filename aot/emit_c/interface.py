@@ -191,12 +191,21 @@ def quantisation(program: Program) -> str:
         if found.axis is None:
             lines += [f"{prefix}_SCALE {scales[0]}", f"{prefix}_ZERO_POINT {zeros[0]}"]
         else:
-            lines += [f"{prefix}_SCALES {{{', '.join(scales)}}}"]
-            lines += [f"{prefix}_ZERO_POINTS {{{', '.join(zeros)}}}", f"{prefix}_AXIS {found.axis}"]
+            lines += [_list_macro(f"{prefix}_SCALES", scales)]
+            lines += [_list_macro(f"{prefix}_ZERO_POINTS", zeros), f"{prefix}_AXIS {found.axis}"]
     if not lines:
         return ""
     head = "/* Quantised inputs and outputs: q stands for (q - ZERO_POINT) * SCALE. */"
     return "\n".join(["", head, *lines])
+
+
+def _list_macro(head: str, items: Sequence[str]) -> str:
+    """A macro that is an initialiser, in lines of at most 100 columns that clang-format leaves."""
+    one = f"{head} {{{', '.join(items)}}}"
+    if len(one) > 100:
+        filled = ctext.wrap(items, width=96).splitlines()
+        one = " \\\n".join([f"{head} {{", *filled, "    }"])
+    return ctext.fenced(one)
 
 
 def members(tensors: Sequence[Tensor]) -> str:

@@ -116,7 +116,7 @@ class Control:
         assert condition is not None
         truth = x.as_vector(node, condition)
         want = x.ints(node, [int(wanted)])
-        x.checks.append(x.node(node, "Agree", [truth, want], [(INT64, (1,))], DYNAMIC)[0])
+        x.checks.append(x.node(node, "RequireEqual", [truth, want], [(INT64, (1,))], DYNAMIC)[0])
         name = original_name(condition)
         self.notes.append(
             f'{title(node)}: "{name}" must be {wanted}, else a run gives AOT_BAD_SHAPE: the other '

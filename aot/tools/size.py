@@ -83,19 +83,20 @@ def stack_bytes(stack: Stack) -> int:
 
 def measure(built: Built) -> Size:
     """The size of a built bundle: of its image on boards, else of lib/libNAME.a."""
+    archive = built.out / "lib" / f"lib{built.name}.a"
+    # A bundle that is not built says so before anything of its manifest is read.
+    if not built.board and not archive.is_file():
+        hint = f"`cmake --build {shell_word(built.out)}`"
+        raise BuildError(f"{built.out} is not built", hint=hint)
+    image = measure_image(built.program()) if built.board else None
     memory = built.manifest["memory"]
     arena, constants = int(memory["arena_bytes"]), int(memory["constants_bytes"])
     static, around = _own_variables(built), 0
-    archive = built.out / "lib" / f"lib{built.name}.a"
-    if built.board:
-        image = measure_image(built.program())
+    if image:
         stored = image.flash
         around = max(0, image.data + image.bss + max(0, image.arena - arena) - static)
-    elif archive.is_file():
-        stored = sum(text + data for text, data, _ in _sections(archive))
     else:
-        hint = f"`cmake --build {shell_word(built.out)}`"
-        raise BuildError(f"{built.out} is not built", hint=hint)
+        stored = sum(text + data for text, data, _ in _sections(archive))
     macs = sum(int(n.get("macs", 0)) for n in built.manifest["nodes"])
     sizes = arena, int(memory["io_bytes"]), static, constants, max(0, stored - constants), macs
     return Size(built.name, *sizes, False, checked(stack_of(built), built), around)
