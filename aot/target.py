@@ -34,7 +34,7 @@ SUPPORTED_ARCHS = ("x86_64", "aarch64", "arm", "riscv32", "riscv64")
 #: What `platform.machine()` calls the 32-bit Arm cores.
 _ARM_MACHINES = ("armv7l", "armv8l")
 
-#: Integer vector units: Armv7E-M DSP instructions, Helium, dot products of four 8-bit codes.
+#: Integer vector units: Armv7E-M DSP instructions, Helium, dot products of four 8-bit values.
 SIMD = ("", "dsp", "mve", "dot")
 
 #: What a memory may be for: `data` is .data and .bss, `arena` the built-in one.

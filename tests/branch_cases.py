@@ -77,9 +77,9 @@ def numbers() -> list[Any]:
     want = np.array([INF, -INF, NAN])
     found.append(node("ReduceLogSumExp", ends, ints(1), const=(1,), keepdims=0, want=(want,)))
     scale, zero = np.array(0.5, np.float32), np.array(3, np.int8)
-    codes = np.array([3, 5, 127, -128], np.int8)
+    quantised = np.array([3, 5, 127, -128], np.int8)
     x = np.array([NAN, 1, INF, -INF], np.float32)
-    found.append(node("QuantizeLinear", x, scale, zero, const=(1, 2), want=(codes,)))
+    found.append(node("QuantizeLinear", x, scale, zero, const=(1, 2), want=(quantised,)))
     nothing = np.zeros((2, 0), np.float32)
     found.append(node("Hardmax", nothing, want=(nothing,)))
     base, power = np.meshgrid(ints(-3, -1, 0, 1, 2), ints(-3, -2, -1))
@@ -154,7 +154,7 @@ def chosen() -> list[Any]:
     return found
 
 
-def codes() -> list[Any]:
+def quantised_values() -> list[Any]:
     """Integer products and windows that are empty or leave the image."""
     x = RNG.integers(0, 255, (1, 2, 3, 4, 5), np.uint8)
     w = RNG.integers(-9, 9, (3, 2, 3, 2, 3), np.int8)

@@ -97,7 +97,9 @@ def seeded(folder: Path, name: str, work: Path) -> RealModel:
     return RealModel(name, path, None, {})
 
 
-def seeded_codes(folder: Path, name: str, work: Path, *options: str, size: int = 96) -> RealModel:
+def seeded_quantised(
+    folder: Path, name: str, work: Path, *options: str, size: int = 96
+) -> RealModel:
     """Architecture `name`, quantised by the generator with `options`."""
     script = folder / "make_seed_models.py"
     command = [sys.executable, script, name, "--int8", "--size", str(size), "-o", work, *options]

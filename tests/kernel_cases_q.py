@@ -29,7 +29,7 @@ RNG = np.random.default_rng(11)
 STALE = 0x5A
 
 
-def codes(*shape: int) -> Array:
+def quantised_values(*shape: int) -> Array:
     """Random int8 quantised values, the extremes often."""
     drawn = RNG.integers(-160, 160, shape)
     return np.clip(drawn, -128, 127).astype(np.int8)
@@ -109,11 +109,11 @@ def finished(acc: Array, scales: Scales, s: QConv | QFc) -> Array:
 
 
 def conv(planner: Any, s: QConv, depthwise: bool = False, offset: int = 0) -> Case:
-    """A convolution (or depthwise convolution) of random codes; `offset` moves the weights of every
+    """A (depthwise) convolution of random values; `offset` moves the weights of every
     second channel away from int8."""
     s = replace(s, simd=SIMD, arch=ARCH, cpu=CPU, vlen=VLEN)
-    x = codes(s.n, s.ih, s.iw, s.ic)
-    w = codes(s.oc, 1 if depthwise else s.ic, s.kh, s.kw).astype(np.int16)
+    x = quantised_values(s.n, s.ih, s.iw, s.ic)
+    w = quantised_values(s.oc, 1 if depthwise else s.ic, s.kh, s.kw).astype(np.int16)
     w[::2] += offset
     bias = RNG.integers(-3000, 3000, s.oc)
     depth = w[0].size
@@ -127,9 +127,9 @@ def conv(planner: Any, s: QConv, depthwise: bool = False, offset: int = 0) -> Ca
 
 
 def fc(planner: Any, s: QFc) -> Case:
-    """A matrix product of random codes."""
+    """A matrix product of random values."""
     s = replace(s, simd=SIMD, arch=ARCH, cpu=CPU, vlen=VLEN)
-    x, w = codes(s.m, s.k), codes(s.n, s.k)
+    x, w = quantised_values(s.m, s.k), quantised_values(s.n, s.k)
     bias = RNG.integers(-3000, 3000, s.n)
     scales = scales_for(s.n, s.per_channel, s.rq, s.k)
     acc = (x.astype(np.int64) - s.x_zero) @ w.astype(np.int64).T + bias

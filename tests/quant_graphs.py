@@ -24,7 +24,7 @@ def node(op_type, inputs, output, domain="", **attributes):
     return helper.make_node(op_type, inputs, outputs, domain=domain, **attributes)
 
 
-def codes(*shape, dtype=S8):
+def quantised_values(*shape, dtype=S8):
     info = np.iinfo(dtype)
     return RNG.integers(info.min, int(info.max) + 1, shape).astype(dtype)
 
@@ -169,7 +169,7 @@ def convolved(net, x, **more):
     """A quantised convolution of 4 to 6 channels up to its float result."""
     zx = more.pop("zx", S8(3))
     zero = more.pop("zero", np.zeros((), S8))
-    weights = net.dq(more.pop("weights", codes(6, 4, 3, 3)), SW, zero)
+    weights = net.dq(more.pop("weights", quantised_values(6, 4, 3, 3)), SW, zero)
     bias = more.pop("bias", [])
     return net.add("Conv", net.dq(x, SX, zx), weights, *bias, **more)
 

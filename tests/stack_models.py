@@ -15,7 +15,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent / "ops")]
 import test_dynamic  # noqa: E402
 
 import shared_weights  # noqa: E402
-from quant_graphs import S8, S32, Net, codes  # noqa: E402
+from quant_graphs import S8, S32, Net, quantised_values  # noqa: E402
 
 
 def models() -> Iterator[onnx.ModelProto]:
@@ -35,7 +35,7 @@ def depthwise(kernel: int, stride: int, channels: int, low: int) -> onnx.ModelPr
     """One filter per channel, weights from `low` on: narrow quantised values have kernels of their
     own."""
     net = Net(x=(S8, (1, channels, 9, 12)))
-    weights = np.maximum(codes(channels, 1, kernel, kernel), S8(low))
+    weights = np.maximum(quantised_values(channels, 1, kernel, kernel), S8(low))
     made = net.add(
         "Conv",
         net.dq("x", 0.03, S8(3)),

@@ -25,7 +25,7 @@ class Made:
         self.net = Net(x=(np.int8, (1, self.channels, height, width)))
         self.values: list[Value] = [("x", (self.channels, height, width))]
 
-    def codes(self, x: str) -> str:
+    def quantised_values(self, x: str) -> str:
         return self.net.dq(x, 0.05, np.int8(3))
 
     def made(self, real: str, shape: tuple[int, int, int]) -> Value:
@@ -58,7 +58,7 @@ class Made:
         attrs: dict[str, Any] = {"group": c if depthwise else 1, "kernel_shape": [kh, kw]}
         attrs |= {"pads": pads, "strides": [sh, sw], "dilations": [dh, 1]}
         weights = self.weights(oc, 1 if depthwise else c, kh, kw)
-        real = self.net.add("Conv", self.codes(x), weights, **attrs)
+        real = self.net.add("Conv", self.quantised_values(x), weights, **attrs)
         return self.made(real, (oc, out_h, out_w))
 
     def total(self) -> Value | None:
@@ -68,7 +68,7 @@ class Made:
         if not same:
             return None
         other = same[int(self.rng.integers(len(same)))]
-        real = self.net.add("Add", self.codes(first[0]), self.codes(other[0]))
+        real = self.net.add("Add", self.quantised_values(first[0]), self.quantised_values(other[0]))
         return self.made(real, first[1])
 
     def step(self) -> None:
@@ -88,7 +88,7 @@ def random_network(seed: int) -> onnx.ModelProto:
         made.conv(made.values[0])
     name, (c, _, _) = made.values[-1]
     if made.rng.random() < 0.5 and name != "x":
-        real = made.net.add("GlobalAveragePool", made.codes(name))
+        real = made.net.add("GlobalAveragePool", made.quantised_values(name))
         name, _ = made.made(real, (c, 1, 1))
     unread = [n for n, _ in made.values[1:] if not any(n in k.input for k in made.net.nodes)]
     return made.net.model(**{n: np.int8 for n in dict.fromkeys([*unread, name]) if n != "x"})

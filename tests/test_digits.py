@@ -65,14 +65,14 @@ def test_committed_accuracy_of_the_quantised_network_is_true() -> None:
     path = DIGITS / "digits_int8.onnx"
     session = need_module("onnxruntime").InferenceSession(str(path))
     samples = np.load(DIGITS / "digits_test.npz")
-    codes = samples["pixels"].astype(np.int8)[:, None, None]
-    guesses = [session.run(None, {"image": c})[0].argmax() for c in codes]
+    quantised = samples["pixels"].astype(np.int8)[:, None, None]
+    guesses = [session.run(None, {"image": c})[0].argmax() for c in quantised]
     right = int((np.array(guesses) == samples["labels"]).sum())
     notes = {p.key: p.value for p in onnx.load(path).metadata_props}
-    assert (notes["correct"], notes["held_out"]) == (str(right), str(len(codes)))
-    assert right / len(codes) >= 0.98
+    assert (notes["correct"], notes["held_out"]) == (str(right), str(len(quantised)))
+    assert right / len(quantised) >= 0.98
     assert path.stat().st_size <= 12_000
-    assert f"{right} of {len(codes)} held-out" in (DIGITS / "README.md").read_text()
+    assert f"{right} of {len(quantised)} held-out" in (DIGITS / "README.md").read_text()
 
 
 def test_demo(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from corpus_models import (
     corpus,
     light,
     seeded,
-    seeded_codes,
+    seeded_quantised,
     tflite_outputs,
 )
 
@@ -126,8 +126,8 @@ def test_tflite_arithmetic(name: str, models_folder: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("options", [(), ("--act", "uint8"), ("--per-tensor",)])
-def test_seeded_codes(options: tuple[str, ...], models_folder: Path, tmp_path: Path) -> None:
+def test_seeded_quantised(options: tuple[str, ...], models_folder: Path, tmp_path: Path) -> None:
     if options and not FULL:
         pytest.skip("AOT_FULL=1 runs all kinds of quantisation")
-    check(seeded_codes(models_folder, "resnet18", tmp_path, *options), tmp_path / "out")
+    check(seeded_quantised(models_folder, "resnet18", tmp_path, *options), tmp_path / "out")
     assert not floats(tmp_path / "out")

@@ -111,10 +111,10 @@ def from_name(name: str) -> DType:
     return _BY_NAME[name]
 
 
-def pack(codes: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """The bytes of a packed tensor; `codes` are its elements or their bits, in any shape."""
+def pack(elements: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """The bytes of a packed tensor; `elements` are its values or their bits, in any shape."""
     per = 8 // dtype.bits
-    bits = codes.reshape(-1).astype(codes.dtype).view(np.uint8) & ((1 << dtype.bits) - 1)
+    bits = elements.reshape(-1).astype(elements.dtype).view(np.uint8) & ((1 << dtype.bits) - 1)
     padded = np.zeros(-(-len(bits) // per) * per, np.uint8)
     padded[: len(bits)] = bits
     shifts = np.arange(per, dtype=np.uint8) * np.uint8(dtype.bits)

@@ -35,9 +35,9 @@ def padding(edit: Editor, options: LoadOptions) -> None:
         window = trait_of(node, Window)
         if window is None or not isinstance(window.padding, float | int):
             continue
-        codes = dequantised(node.inputs[0]) if window.kernel else None
-        if codes is not None:
-            _of_codes(edit, node, codes)
+        quantised = dequantised(node.inputs[0]) if window.kernel else None
+        if quantised is not None:
+            _of_quantised(edit, node, quantised)
             continue
         pad = producer(node.inputs[0], "Pad")
         if pad is None or single_use(pad.outputs[0]) is not node:
@@ -57,20 +57,20 @@ def padding(edit: Editor, options: LoadOptions) -> None:
         edit.remove(pad)
 
 
-def _of_codes(edit: Editor, conv: ir.Node, source: ir.Node) -> None:
+def _of_quantised(edit: Editor, conv: ir.Node, source: ir.Node) -> None:
     """Merge the Pad of the quantised values that `source` dequantises for the convolution."""
     pad, p = producer(source.inputs[0], "Pad"), params_of(source)
     if pad is None or p is None or not p.per_tensor:
         return
     if single_use(pad.outputs[0]) is not source or single_use(source.outputs[0]) is not conv:
         return
-    amounts, codes = _spatial_amounts(pad, float(p.zero)), pad.inputs[0]
-    if amounts is None or codes is None:
+    amounts, quantised = _spatial_amounts(pad, float(p.zero)), pad.inputs[0]
+    if amounts is None or quantised is None:
         return
     old = [int(v) for v in attribute(conv, "pads")]
     merged = [a + b for a, b in zip(old, [*amounts[0], *amounts[1]], strict=True)]
     edit.set_attribute(conv, "pads", merged)
-    edit.set_input(conv, 0, add_dequantise(edit, codes, p, before=conv))
+    edit.set_input(conv, 0, add_dequantise(edit, quantised, p, before=conv))
     edit.remove(source, pad)
 
 

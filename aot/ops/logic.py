@@ -417,9 +417,9 @@ def cast_cases() -> Iterator[Case]:
 
 @cast.cases
 def f8_cases() -> Iterator[Case]:
-    codes = np.arange(256, dtype=np.uint8)
+    patterns = np.arange(256, dtype=np.uint8)
     for t in FLOAT8:
-        every = codes.view(t.numpy)
+        every = patterns.view(t.numpy)
         yield case(every, to=F32.onnx, expected=(every.astype(np.float32),))
         near = np.sort(every.astype(np.float32))
         middle = (near[1:] + near[:-1]) / 2
@@ -434,10 +434,10 @@ def f8_cases() -> Iterator[Case]:
 def packed_cases() -> Iterator[Case]:
     for t in PACKED:
         every = np.arange(1 << t.bits, dtype=np.uint8)[: (1 << t.bits) - 1]
-        codes = unpack(pack(every, t), t, every.shape)  # an odd number of elements
-        yield case(codes, to=F32.onnx, expected=(codes.astype(np.float32),))
-        yield case(codes, to=F16.onnx, expected=(codes.astype(np.float16),))
-        yield case(codes.astype(np.float32), to=t.onnx, expected=(codes,))
+        patterns = unpack(pack(every, t), t, every.shape)  # an odd number of elements
+        yield case(patterns, to=F32.onnx, expected=(patterns.astype(np.float32),))
+        yield case(patterns, to=F16.onnx, expected=(patterns.astype(np.float16),))
+        yield case(patterns.astype(np.float32), to=t.onnx, expected=(patterns,))
     powers = np.array([0.75, 1.0, 1.5, 3e38, 1e-39, 2.0**-126], np.float32)
     yield case(powers, to=F8E8M0.onnx, round_mode="nearest")
     yield case(powers, to=F8E8M0.onnx, round_mode="down")

@@ -40,9 +40,9 @@ nbits = op(
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Quantised values [k, n] of 0..15; scales and zeros [blocks, n]: w = (code - zero) * scale."""
+    """Quantised values [k, n] of 0..15; scales and zeros [blocks, n]: w = (q - zero) * scale."""
 
-    codes: Array
+    quantised: Array
     scales: Array
     zeros: Array
 
@@ -56,14 +56,14 @@ def halves(data: Array) -> Array:
 def weights_of(m: Match) -> Weights:
     """The weights of a match, a column per output."""
     blocks = ceil_div(m.K, m.block_size)
-    codes = halves(np.asarray(m.w.data).reshape(m.N, -1))[:, : m.K]
+    quantised = halves(np.asarray(m.w.data).reshape(m.N, -1))[:, : m.K]
     scales = np.asarray(m.s.data).reshape(m.N, blocks)
     zeros: Array = np.full((m.N, blocks), 8, np.float32)
     if m.z is not None and m.z.dtype is U8:
         zeros = halves(np.asarray(m.z.data).reshape(m.N, -1))[:, :blocks].astype(np.float32)
     elif m.z is not None:
         zeros = np.asarray(m.z.data, np.float32).reshape(m.N, blocks)
-    return Weights(codes.T, scales.T, zeros.T)
+    return Weights(quantised.T, scales.T, zeros.T)
 
 
 @nbits.check
@@ -104,11 +104,11 @@ def groups(columns: int, vlen: int, panel: int) -> Iterator[slice]:
 
 def packed(w: Weights, vlen: int, panel: int) -> tuple[Array, Array]:
     """(quantised values, factors) in the order of aot_matmul_f32_q4.h."""
-    k, n = w.codes.shape
+    k, n = w.quantised.shape
     wide = ceil_div(n, vlen) * vlen
-    codes = np.zeros((ceil_div(k, 2) * 2, wide), np.uint8)
-    codes[:k, :n] = w.codes
-    pairs = codes[0::2] | codes[1::2] << 4
+    quantised = np.zeros((ceil_div(k, 2) * 2, wide), np.uint8)
+    quantised[:k, :n] = w.quantised
+    pairs = quantised[0::2] | quantised[1::2] << 4
     factors = np.zeros((w.scales.shape[0], 2, wide), np.float32)
     factors[:, 0, :n], factors[:, 1, :n] = w.scales, w.zeros
     cuts = list(groups(n, vlen, panel))
@@ -119,7 +119,7 @@ def packed(w: Weights, vlen: int, panel: int) -> tuple[Array, Array]:
 @nbits.lower
 def to_kernel(c: Recorder, m: Match) -> None:
     p, o = TILES[c.vlen][-1]
-    codes, factors = packed(weights_of(m), c.vlen, o)
+    quantised, factors = packed(weights_of(m), c.vlen, o)
     bias = None if m.b is None else np.asarray(m.b.data, np.float32)
     run = max(RUN // m.block_size, 1) * m.block_size
     rows = math.prod(m.x.shape[:-1])
@@ -129,7 +129,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
         "aot_matmul_f32_q4",
         m.y,
         m.x,
-        c.const(codes, "codes"),
+        c.const(quantised, "quantised"),
         c.const(factors, "factors"),
         c.const(pack_bias(bias, m.N, c.vlen), "b"),
         c.scratch(4 * min(run, m.K + 1) * width),
@@ -152,8 +152,8 @@ def cases() -> Iterator[Case]:
             given, middle = z.ravel(), halves(z)[:, :blocks].astype(np.float32)
         elif zeros == 2:
             given = middle = f32(n, blocks, low=0, high=15)
-        codes = halves(w.reshape(n, -1)).reshape(n, blocks, 32).astype(np.float32)
-        plain = (codes - middle[..., None]) * s.reshape(n, blocks, 1)
+        quantised = halves(w.reshape(n, -1)).reshape(n, blocks, 32).astype(np.float32)
+        plain = (quantised - middle[..., None]) * s.reshape(n, blocks, 1)
         x, b = f32(m, k), f32(n) if bias else None
         y = x.astype(np.float64) @ plain.reshape(n, -1)[:, :k].T.astype(np.float64)
         want = (y + (0 if b is None else b)).astype(np.float32)
@@ -193,21 +193,21 @@ def _whole_weights(b: Body) -> Array | None:
     zeros = array(b.node.inputs[3]) if b.has(3) else None
     if b.has(3) and zeros is None:
         return None
-    codes = _codes(packed.reshape(columns, -1), bits)[:, : blocks * size]
-    codes = codes.reshape(columns, blocks, size).astype(np.float32)
+    quantised = _quantised(packed.reshape(columns, -1), bits)[:, : blocks * size]
+    quantised = quantised.reshape(columns, blocks, size).astype(np.float32)
     if zeros is None:
         middle: Any = np.float32(1 << (bits - 1))
     elif zeros.dtype == np.uint8:
-        middle = _codes(zeros.reshape(columns, -1), bits)[:, :blocks].astype(np.float32)
+        middle = _quantised(zeros.reshape(columns, -1), bits)[:, :blocks].astype(np.float32)
         middle = middle[..., None]
     else:
         middle = zeros.reshape(columns, blocks, 1).astype(np.float32)
-    w = (codes - middle) * scales.reshape(columns, blocks, 1).astype(np.float32)
+    w = (quantised - middle) * scales.reshape(columns, blocks, 1).astype(np.float32)
     flat: Array = w.reshape(columns, -1)[:, :rows].T.astype(scales.dtype)
     return flat
 
 
-def _codes(data: Array, bits: int) -> Array:
+def _quantised(data: Array, bits: int) -> Array:
     """Quantised values of 4 or 8 bits along the last axis."""
     return data if bits == 8 else halves(data)
 

@@ -35,9 +35,9 @@ def to_way_of(dtype: DType) -> DType:
 
 
 def bytes_of_elements(c: Recorder, x: ValueRef) -> Handle:
-    """A byte per element of packed `x`: its value, or the code of a float."""
+    """A byte per element of packed `x`: its value, or the bits of a float."""
     bytes_of = U8 if x.dtype is F4E2M1 else by_way_of(x.dtype)
-    wide = c.temp(x.shape, bytes_of, name="codes")
+    wide = c.temp(x.shape, bytes_of, name="unpacked")
     c.defines(wide)
     instance = {"BITS": x.dtype.bits, "SIGNED": int(bytes_of is S8)}
     c.call("aot_unpack_bits", wide, x, c.params(n=count(x)), instance=instance, header=HEADER)
@@ -48,20 +48,20 @@ def widen(c: Recorder, x: ValueRef) -> ValueRef | Handle:
     """`x` in the type of `by_way_of`."""
     if by_way_of(x.dtype) is x.dtype:
         return x
-    codes = bytes_of_elements(c, x) if x.dtype.packed else x
+    unpacked = bytes_of_elements(c, x) if x.dtype.packed else x
     if x.dtype not in NARROWER:
-        return codes
+        return unpacked
     wide = c.temp(x.shape, F32, name="wide")
     c.defines(wide)
     kernel = "aot_f4_decode" if x.dtype is F4E2M1 else "aot_e8m0_decode"
-    c.call(kernel, wide, codes, c.params(n=count(x)), header=HEADER)
+    c.call(kernel, wide, unpacked, c.params(n=count(x)), header=HEADER)
     return wide
 
 
-def store_bytes(c: Recorder, y: ValueRef, codes: Handle | Used) -> None:
+def store_bytes(c: Recorder, y: ValueRef, unpacked: Handle | Used) -> None:
     """Packed `y` from a byte per element."""
     instance = {"BITS": y.dtype.bits}
-    c.call("aot_pack_bits", y, codes, c.params(n=count(y)), instance=instance, header=HEADER)
+    c.call("aot_pack_bits", y, unpacked, c.params(n=count(y)), instance=instance, header=HEADER)
 
 
 def narrow(c: Recorder, y: ValueRef, x: ValueRef | Handle, saturate: int, mode: str) -> None:
@@ -74,7 +74,7 @@ def narrow(c: Recorder, y: ValueRef, x: ValueRef | Handle, saturate: int, mode: 
     if y.dtype is not F4E2M1:
         store_bytes(c, y, c.read(x))
         return
-    codes = c.temp(y.shape, U8, name="codes")
-    c.defines(codes)
-    c.call("aot_f4_encode", codes, c.read(x), params, header=HEADER)
-    store_bytes(c, y, c.read(codes))
+    unpacked = c.temp(y.shape, U8, name="unpacked")
+    c.defines(unpacked)
+    c.call("aot_f4_encode", unpacked, c.read(x), params, header=HEADER)
+    store_bytes(c, y, c.read(unpacked))

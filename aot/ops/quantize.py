@@ -43,7 +43,7 @@ from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import ParamFields, Recorder
 from aot.vendor.strided_copy import split_at
 
-CODES: tuple[DType, ...] = (S8, U8, S16, U16, *FLOAT8, *PACKED)
+QUANTISED: tuple[DType, ...] = (S8, U8, S16, U16, *FLOAT8, *PACKED)
 HEADER = "aot_quantize.h"
 
 quantize = op(
@@ -80,14 +80,14 @@ def points_fit(m: Match) -> Iterator[tuple[bool, str]]:
 @quantize.check
 def quantize_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
-    yield m.y.dtype in CODES, f"result of {m.y.dtype} (needs {listing(CODES)})"
+    yield m.y.dtype in QUANTISED, f"result of {m.y.dtype} (needs {listing(QUANTISED)})"
     yield from points_fit(m)
 
 
 @dequantize.check
 def dequantize_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.y.dtype is F32, f"result of {m.y.dtype} (needs float32)"
-    known = (*CODES, S32)
+    known = (*QUANTISED, S32)
     yield m.x.dtype in known, f"dtype {m.x.dtype} (needs {listing(known)})"
     yield from points_fit(m)
 
@@ -126,10 +126,10 @@ def to_quantised(c: Recorder, m: Match) -> None:
         c.call(kernel, *operands, instance=instance, header=HEADER)
         return
     zero = given and bytes_of_elements(c, given)
-    codes = c.temp(m.y.shape, U8, name="codes")
-    c.defines(codes)
-    c.call(kernel, codes, m.x, m.scale, zero and c.read(zero), geometry(c, m), header=HEADER)
-    store_bytes(c, m.y, c.read(codes))
+    quantised = c.temp(m.y.shape, U8, name="quantised")
+    c.defines(quantised)
+    c.call(kernel, quantised, m.x, m.scale, zero and c.read(zero), geometry(c, m), header=HEADER)
+    store_bytes(c, m.y, c.read(quantised))
 
 
 @dequantize.lower
@@ -170,9 +170,9 @@ def packed_quantize_cases() -> Iterator[Case]:
 @dequantize.cases
 def packed_dequantize_cases() -> Iterator[Case]:
     for t in PACKED:
-        codes = unpack(np.arange(11, dtype=np.uint8) * 23, t, (3, 5))
+        quantised = unpack(np.arange(11, dtype=np.uint8) * 23, t, (3, 5))
         zero = 0 if t is F4E2M1 else 1
-        yield case(codes, SCALE, np.array(zero, np.float32).astype(t.numpy))
+        yield case(quantised, SCALE, np.array(zero, np.float32).astype(t.numpy))
     blocks = unpack(np.arange(15, dtype=np.uint8) * 17, S4, (2, 5, 3))
     yield case(blocks, f32(2, 3, 3, low=0.1), None, block_size=2)
 
@@ -181,9 +181,9 @@ def packed_dequantize_cases() -> Iterator[Case]:
 def dequantize_cases() -> Iterator[Case]:
     for t, zero in ((S8, 3), (U8, 128), (S16, -300), (U16, 30000), (S32, 0)):
         yield case(ints(3, 7, low=0, high=100, dtype=t.np_name), SCALE, np.array(zero, t.np_name))
-    codes = ints(2, 3, 4, low=0, high=100, dtype="uint8")
-    yield case(codes, np.array([0.1, 0.02, 0.5], np.float32), ints(3, low=0, dtype="uint8"))
-    yield case(codes, SCALE)
+    quantised = ints(2, 3, 4, low=0, high=100, dtype="uint8")
+    yield case(quantised, np.array([0.1, 0.02, 0.5], np.float32), ints(3, low=0, dtype="uint8"))
+    yield case(quantised, SCALE)
     wide = ints(2, 5, 3, low=0, high=100, dtype="int8")
     yield case(wide, f32(2, 3, 3, low=0.1), ints(2, 3, 3, dtype="int8"), block_size=2)
     yield case(f32(3, 7).astype(F8E4M3FN.numpy), np.array(2, np.float32))
@@ -211,17 +211,17 @@ def zero_padding_of_quantised(
     """
     maker = value.producer()
     assert maker is not None
-    codes, scale, *zero = maker.inputs
-    if codes is None or scale is None or shape_of(scale) or not x.of(codes):
+    quantised, scale, *zero = maker.inputs
+    if quantised is None or scale is None or shape_of(scale) or not x.of(quantised):
         return None
     point: Any = 0
     if zero and zero[0] is not None:
         where = x.ints(before, [1])
-        point = x.node(before, "Reshape", [zero[0], where], [(int(dtype_of(codes)), (1,))])[0]
-    codes = x.neutral(before, codes, point, axes)
+        point = x.node(before, "Reshape", [zero[0], where], [(int(dtype_of(quantised)), (1,))])[0]
+    quantised = x.neutral(before, quantised, point, axes)
     kind = [(int(value.dtype or 0), shape_of(value))]
     how = {k: v.value for k, v in maker.attributes.items()}
-    made = x.node(before, "DequantizeLinear", [codes, scale, *zero], kind, **how)[0]
+    made = x.node(before, "DequantizeLinear", [quantised, scale, *zero], kind, **how)[0]
     x.set(made, x.of(value))
     return made
 

@@ -2,7 +2,7 @@
 """Layer by layer: every call is fed the reference's values, and what it makes of them is compared.
 
 The trace program dumps what a call wrote and then puts the reference's value in its place, so the
-differences of one layer never reach the next. This is the gate of quantised models: a code that
+differences of one layer never reach the next. This is the gate of quantised models: a value that
 rounds the other way is no error, but it moves everything behind it.
 """
 
@@ -27,7 +27,7 @@ from aot.tools.compare import Difference, Tolerance, compare
 from aot.tools.run import Spec
 
 #: Types of quantised values.
-CODES = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
+QUANTISED = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
 #: Quantised values that several layers make may be so far off on average, or else correlate so
 #: well.
 DRIFT, CORRELATION = 0.5, 0.98
@@ -81,29 +81,29 @@ class Layers:
     equal."""
 
     differences: tuple[Difference, ...] = ()
-    codes: int = 0
+    quantised: int = 0
     equal: int = 0
 
     def __add__(self, other: Layers) -> Layers:
         """Of two samples."""
         both = self.differences + other.differences
-        return Layers(both, self.codes + other.codes, self.equal + other.equal)
+        return Layers(both, self.quantised + other.quantised, self.equal + other.equal)
 
     def record(self) -> dict[str, Any]:
         """For --json."""
         return {
             "values": [d.record() for d in self.differences],
-            "codes": self.codes,
+            "codes": self.quantised,
             "equal_codes": self.equal,
         }
 
     def text(self) -> str:
         """One line."""
         good = sum(d.passed for d in self.differences)
-        share = 100.0 * self.equal / self.codes if self.codes else 100.0
+        share = 100.0 * self.equal / self.quantised if self.quantised else 100.0
         return (
             f"layer by layer: {good} of {len(self.differences)} values agree, "
-            f"{self.equal} of {self.codes} quantised values are equal ({share:.3f} %)"
+            f"{self.equal} of {self.quantised} quantised values are equal ({share:.3f} %)"
         )
 
 
@@ -194,7 +194,7 @@ def differences(
     values that a region's portable fallback computes from what enters the region, layer after
     layer, are gated by `chained`.
     """
-    found, codes, equal = [], 0, 0
+    found, quantised, equal = [], 0, 0
     files = dumped(folder)
     wholes = {w.region for key, w in values.items() if key not in dict(files)} - {-1}
     for key, file in files:
@@ -204,15 +204,15 @@ def differences(
         spec = Spec(w.value, w.shape, w.dtype)
         ours = w.of_model(stored_array(file.read_bytes(), spec, str(w.layout)))
         expected = w.part(np.asarray(theirs[w.value]))
-        if w.dtype not in CODES:
+        if w.dtype not in QUANTISED:
             found.append(floats(w, ours, expected))
             continue
-        codes += ours.size
+        quantised += ours.size
         equal += int((ours == expected).sum())
         one = compare(w.value, ours, expected, str(expected.dtype), Tolerance(lsb=w.lsb))
         several = w.chain or w.region in wholes
         found.append(chained(one, ours, expected) if several else one)
-    return Layers(tuple(found), codes, equal)
+    return Layers(tuple(found), quantised, equal)
 
 
 def dumped(folder: Path) -> list[tuple[Key, Path]]:

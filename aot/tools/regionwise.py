@@ -17,7 +17,7 @@ from aot.ir.graph_nodes import Array
 from aot.target import load_target
 from aot.tools.build import build, cache_value, configure, find_tools
 from aot.tools.compare import Difference, Tolerance, compare
-from aot.tools.layerwise import CODES, Key, chained, dumped, stored_array
+from aot.tools.layerwise import QUANTISED, Key, chained, dumped, stored_array
 from aot.tools.run import Built, Spec, execute, scratch
 
 #: The folder in OUT where the bundle is built without its vendors.
@@ -107,7 +107,7 @@ def compare_regions(
         spec = Spec(label, tuple(wrote["shape"]), str(wrote["dtype"]))
         ours, theirs = (stored_array(d[key], spec, wrote["layout"]) for d in dumps)
         one = compare(label, ours, theirs, spec.dtype, loose, accuracy)
-        several = spec.dtype in CODES and tolerance.lsb is None and key[0] not in alone
+        several = spec.dtype in QUANTISED and tolerance.lsb is None and key[0] not in alone
         found.append(chained(one, ours, theirs) if several else one)
     return found
 

@@ -157,7 +157,7 @@ def random_samples(
 
 
 #: Quantised values of quantised values; indices have 32 bits or more.
-_CODES = ("int8", "uint8", "int16", "uint16")
+_QUANTISED = ("int8", "uint8", "int16", "uint16")
 
 
 def _random(rng: np.random.Generator, spec: Spec, limit: int) -> Array:
@@ -166,7 +166,7 @@ def _random(rng: np.random.Generator, spec: Spec, limit: int) -> Array:
     if spec.dtype == "bfloat16":
         bits = rng.uniform(-1, 1, spec.shape).astype(np.float32).view(np.uint32) >> 16
         return bits.astype(np.uint16)
-    if spec.dtype in _CODES:
+    if spec.dtype in _QUANTISED:
         info = np.iinfo(spec.array_dtype)
         return rng.integers(info.min, info.max, spec.shape, spec.array_dtype, endpoint=True)
     if spec.array_dtype.kind == "f":

@@ -18,7 +18,7 @@ from aot.vendor.pattern import OP, const, either, optional, repeat, typed, wildc
 from aot.vendor.pattern_ast import Pat
 from aot.vendor.qdq_guard import outside_of_quantised
 from aot.vendor.quantisation import Quantisation, activated, constant_bounds, dequantised, quantised
-from aot.vendor.quantised_cases import codes_of
+from aot.vendor.quantised_cases import quantised_values
 from aot.vendor.quantised_conv_add import QuantisedConvAdd
 from aot.vendor.quantised_pair import QuantisedPair
 from aot.vendor.quantised_pool import QuantisedPool
@@ -76,7 +76,7 @@ __all__ = [
     "activated",
     "case",
     "channels_last",
-    "codes_of",
+    "quantised_values",
     "const",
     "constant_bounds",
     "copy_part",

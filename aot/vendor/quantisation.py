@@ -26,7 +26,7 @@ RANGES = {S8: (-128, 127), U8: (0, 255), S16: (-32768, 32767), U16: (0, 65535)}
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """value = (code - zero) * scale; one of each, or one per channel."""
+    """value = (q - zero) * scale; one of each, or one per channel."""
 
     dtype: DType
     scale: Array
@@ -72,9 +72,9 @@ class Quantisation:
 
 def dequantised(name: str, inner: Pat | None = None) -> OpPat:
     """DequantizeLinear of quantised values `name` (or of what `inner` gives)."""
-    codes = inner or Var(name)
+    quantised = inner or Var(name)
     return OP.DequantizeLinear(
-        codes, Var(f"s{name}"), Var(f"z{name}"), _optional=1, _outputs=[f"{name}_dq"]
+        quantised, Var(f"s{name}"), Var(f"z{name}"), _optional=1, _outputs=[f"{name}_dq"]
     )
 
 

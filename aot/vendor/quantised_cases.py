@@ -13,7 +13,7 @@ from aot.ir.graph_nodes import Array
 from aot.vendor.cases import Case, case
 
 
-def codes_of(*shape: int, dtype: str = "int8", seed: int = 0) -> Array:
+def quantised_values(*shape: int, dtype: str = "int8", seed: int = 0) -> Array:
     """Seeded quantised values over the whole range of an integer type."""
     info = np.iinfo(dtype)
     rng = np.random.default_rng([seed, *shape])
@@ -78,41 +78,57 @@ def product(
 def conv_cases() -> Iterator[Case]:
     """Convolutions: kernels' corner cases, then what only the general kernel takes."""
     same: dict[str, Any] = {"conv.pads": [1, 1, 1, 1]}
-    yield product(codes_of(1, 3, 6, 7), codes_of(5, 3, 3, 3), 0, **same)
-    yield product(codes_of(2, 16, 5, 5), codes_of(8, 16, 1, 1), 0, zy=-128, per_channel=False)
+    yield product(quantised_values(1, 3, 6, 7), quantised_values(5, 3, 3, 3), 0, **same)
+    yield product(
+        quantised_values(2, 16, 5, 5), quantised_values(8, 16, 1, 1), 0, zy=-128, per_channel=False
+    )
     stride: dict[str, Any] = {"conv.strides": [2, 2], "conv.pads": [0, 1, 1, 0]}
-    yield product(codes_of(1, 8, 9, 8), codes_of(7, 8, 3, 2), 0, zx=100, **stride)
+    yield product(quantised_values(1, 8, 9, 8), quantised_values(7, 8, 3, 2), 0, zx=100, **stride)
     tall: dict[str, Any] = {"conv.pads": [4, 1, 5, 1]}
-    yield product(codes_of(1, 1, 12, 6), codes_of(9, 1, 10, 4), 0, **tall)
+    yield product(quantised_values(1, 1, 12, 6), quantised_values(9, 1, 10, 4), 0, **tall)
     deep: dict[str, Any] = {"conv.group": 10, **same}
-    yield product(codes_of(1, 10, 6, 5), codes_of(10, 1, 3, 3), 0, **deep)
+    yield product(quantised_values(1, 10, 6, 5), quantised_values(10, 1, 3, 3), 0, **deep)
     deep = {"conv.group": 17, "conv.strides": [2, 2], "conv.pads": [0, 0, 1, 1]}
-    yield product(codes_of(2, 17, 7, 6), codes_of(17, 1, 3, 3), 0, zx=127, **deep)
+    yield product(quantised_values(2, 17, 7, 6), quantised_values(17, 1, 3, 3), 0, zx=127, **deep)
     row: dict[str, Any] = {"conv.pads": [2, 0]}
-    yield product(codes_of(1, 6, 14), codes_of(4, 6, 3), 0, **row)
+    yield product(quantised_values(1, 6, 14), quantised_values(4, 6, 3), 0, **row)
     apart: dict[str, Any] = {"conv.dilations": [2, 3]}
-    yield product(codes_of(1, 6, 8, 8), codes_of(5, 6, 3, 3), 0, **apart)
+    yield product(quantised_values(1, 6, 8, 8), quantised_values(5, 6, 3, 3), 0, **apart)
     halves: dict[str, Any] = {"conv.group": 2}
-    yield product(codes_of(1, 6, 5, 5), codes_of(8, 3, 3, 3), 0, **halves)
-    yield product(codes_of(1, 2, 3, 4, 5), codes_of(3, 2, 2, 2, 2), 0)
+    yield product(quantised_values(1, 6, 5, 5), quantised_values(8, 3, 3, 3), 0, **halves)
+    yield product(quantised_values(1, 2, 3, 4, 5), quantised_values(3, 2, 2, 2, 2), 0)
     unsigned: dict[str, Any] = {"zx": 7, "zy": 9, "dtype": "uint8"}
-    yield product(codes_of(1, 5, 6, 6, dtype="uint8"), codes_of(4, 5, 3, 3), 0, **unsigned, **same)
-    odd = codes_of(4, 5, 3, 3, dtype="uint8")
-    yield product(codes_of(1, 5, 6, 6), odd, 0, zw=131)
+    yield product(
+        quantised_values(1, 5, 6, 6, dtype="uint8"),
+        quantised_values(4, 5, 3, 3),
+        0,
+        **unsigned,
+        **same,
+    )
+    odd = quantised_values(4, 5, 3, 3, dtype="uint8")
+    yield product(quantised_values(1, 5, 6, 6), odd, 0, zw=131)
     wide: dict[str, Any] = {"zx": -300, "zy": 44, "dtype": "int16"}
-    yield product(codes_of(1, 5, 6, 6, dtype="int16") // 8, codes_of(4, 5, 3, 3), 0, **wide, **same)
+    yield product(
+        quantised_values(1, 5, 6, 6, dtype="int16") // 8,
+        quantised_values(4, 5, 3, 3),
+        0,
+        **wide,
+        **same,
+    )
 
 
 def fc_cases() -> Iterator[Case]:
     """Products of a matrix with a constant one."""
-    yield product(codes_of(1, 40), codes_of(40, 10), 1)
-    yield product(codes_of(3, 17), codes_of(17, 5), 1, per_channel=False, zx=120)
-    yield product(codes_of(1, 64), codes_of(64, 33), 1, bias=True, zy=-128)
-    yield product(codes_of(2, 3, 20), codes_of(20, 7), 1)
+    yield product(quantised_values(1, 40), quantised_values(40, 10), 1)
+    yield product(quantised_values(3, 17), quantised_values(17, 5), 1, per_channel=False, zx=120)
+    yield product(quantised_values(1, 64), quantised_values(64, 33), 1, bias=True, zy=-128)
+    yield product(quantised_values(2, 3, 20), quantised_values(20, 7), 1)
     unsigned: dict[str, Any] = {"zx": 7, "zy": 9, "dtype": "uint8"}
-    yield product(codes_of(2, 20, dtype="uint8"), codes_of(20, 7), 1, **unsigned)
-    yield product(codes_of(2, 20), codes_of(20, 7, dtype="uint8"), 1, zw=100)
-    yield product(codes_of(2, 20, dtype="int16") // 4, codes_of(20, 7), 1, dtype="int16")
+    yield product(quantised_values(2, 20, dtype="uint8"), quantised_values(20, 7), 1, **unsigned)
+    yield product(quantised_values(2, 20), quantised_values(20, 7, dtype="uint8"), 1, zw=100)
+    yield product(
+        quantised_values(2, 20, dtype="int16") // 4, quantised_values(20, 7), 1, dtype="int16"
+    )
 
 
 def product_operands(x: Array, w: Array, steps: Array) -> tuple[Array, ...]:

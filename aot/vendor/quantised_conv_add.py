@@ -25,7 +25,7 @@ from aot.vendor.quantisation import (
     known,
     quantisation,
 )
-from aot.vendor.quantised_cases import codes_of, kind, product_operands, quantised_case
+from aot.vendor.quantised_cases import kind, product_operands, quantised_case, quantised_values
 from aot.vendor.quantised_pair import QuantisedPair
 from aot.vendor.quantised_product import QuantisedProduct, conv_fits
 from aot.vendor.requant import FLOAT
@@ -58,8 +58,8 @@ class QuantisedConvAdd:
         made = OP.QuantizeLinear(
             activated(sums, "1"), Var("sc"), Var("zc"), _optional=1, _outputs=["c"]
         )
-        codes_read = OP.DequantizeLinear(made, Var("sd"), Var("zd"), _optional=1)
-        return OP.Add(codes_read, dequantised("r"), _outputs=["op"])
+        numbers = OP.DequantizeLinear(made, Var("sd"), Var("zd"), _optional=1)
+        return OP.Add(numbers, dequantised("r"), _outputs=["op"])
 
     @staticmethod
     def checks(m: Match) -> Iterator[tuple[bool, str]]:
@@ -92,11 +92,14 @@ class QuantisedConvAdd:
             ((1, 32, 5, 6), (8, 32, 1, 1), [0, 0, 0, 0]),
             ((1, 3, 7, 9), (4, 3, 3, 3), [1, 1, 1, 1]),
         ):
-            w, r = codes_of(*kernel), codes_of(shape[0], kernel[0], *shape[2:], seed=7)
+            w, r = (
+                quantised_values(*kernel),
+                quantised_values(shape[0], kernel[0], *shape[2:], seed=7),
+            )
             steps = np.linspace(0.004, 0.011, kernel[0]).astype(np.float32)
             width = np.sqrt(w.size / kernel[0]) * 74 * 74 * 0.031 * 0.0075 / 40
             operands = (
-                *product_operands(codes_of(*shape), w, steps),
+                *product_operands(quantised_values(*shape), w, steps),
                 *kind(width, 4),
                 *kind(width, 4),
             )

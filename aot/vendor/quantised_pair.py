@@ -28,7 +28,7 @@ from aot.vendor.quantisation import (
     known,
     quantisation,
 )
-from aot.vendor.quantised_cases import codes_of, kind, quantised_case
+from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.requant import TFLITE, fixed_point, multipliers, refusal
 
 EIGHT = (S8, U8)
@@ -58,9 +58,9 @@ class Linear:
         return found
 
 
-def exact(codes: Quantisation, b: Quantisation, y: Quantisation, sign: int) -> Array:
+def exact(one: Quantisation, other: Quantisation, y: Quantisation, sign: int) -> Array:
     """What the nodes compute in float32 for every pair of int8 quantised values."""
-    left, right = codes.decode(), b.decode()
+    left, right = one.decode(), other.decode()
     total = left[:, None] + np.float32(sign) * right[None, :]
     whole = np.rint(np.clip(total / y.s, np.float32(-(2.0**20)), np.float32(2.0**20)))
     found: Array = np.clip(whole.astype(np.int64) + y.z, *y.range)
@@ -68,19 +68,19 @@ def exact(codes: Quantisation, b: Quantisation, y: Quantisation, sign: int) -> A
 
 
 def linear(
-    codes: Quantisation, b: Quantisation, y: Quantisation, sign: int
+    one: Quantisation, other: Quantisation, y: Quantisation, sign: int
 ) -> tuple[Linear, int, float]:
     """Constants of the sum of int8 quantised values, the largest difference and the share of
     differing pairs.
 
     `shift` is as large as int32 allows.
     """
-    ra, rb = float(codes.s) / float(y.s), sign * float(b.s) / float(y.s)
-    fixed = y.z - codes.z * ra - b.z * rb
+    ra, rb = float(one.s) / float(y.s), sign * float(other.s) / float(y.s)
+    fixed = y.z - one.z * ra - other.z * rb
     reach = 129 * (abs(ra) + abs(rb)) + abs(fixed) + 2
     shift = int(np.floor(np.log2((2**31 - 2**12) / reach)))
     shift = max(1, min(shift, 30))
-    want, best = exact(codes, b, y, sign), None
+    want, best = exact(one, other, y, sign), None
     for even in (False, True):
         half = (1 << (shift - 1)) - even
         unit = 1 << shift
@@ -187,18 +187,21 @@ class QuantisedPair:
             ((2, 5, 3, 4), (1, 5, 1, 1), "int8"),
             ((3, 70), (3, 1), "uint8"),
         ):
-            a, b = codes_of(*left, dtype=dtype), codes_of(*right, dtype=dtype, seed=1)
+            a, b = (
+                quantised_values(*left, dtype=dtype),
+                quantised_values(*right, dtype=dtype, seed=1),
+            )
             pair = (a, *kind(0.031, 3, dtype), b, *kind(0.0173, 17, dtype))
             for fed in ((0, 3), (0,)):
                 yield quantised_case(*pair, *kind(0.047, 20, dtype), fed=fed)
 
 
 def tflite_sum(
-    codes: Quantisation, b: Quantisation, y: Quantisation, sign: int, left: int = TFLITE_SHIFT
+    one: Quantisation, other: Quantisation, y: Quantisation, sign: int, left: int = TFLITE_SHIFT
 ) -> dict[str, int]:
     """TFLite's multipliers: operands to a common scale, then to that of the result."""
-    twice = 2 * max(float(codes.s), float(b.s))
-    real = {"a": float(codes.s) / twice, "b": float(b.s) / twice}
+    twice = 2 * max(float(one.s), float(other.s))
+    real = {"a": float(one.s) / twice, "b": float(other.s) / twice}
     real["y"] = twice / (2**left * float(y.s))
     fields = {}
     for name, value in real.items():

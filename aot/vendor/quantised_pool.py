@@ -24,7 +24,7 @@ from aot.vendor.quantisation import (
     known,
     quantisation,
 )
-from aot.vendor.quantised_cases import codes_of, kind, quantised_case
+from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.requant import refusal
 from aot.vendor.window_shape import WindowShape
 
@@ -111,10 +111,10 @@ class QuantisedPool:
             ((1, 2, 4, 5, 3), {"kernel_shape": [2, 3, 2]}),
         ):
             named: dict[str, Any] = {f"pool.{k}": v for k, v in attrs.items()}
-            yield quantised_case(codes_of(*shape), *steps, **named)
+            yield quantised_case(quantised_values(*shape), *steps, **named)
         unsigned = (*kind(0.031, 100, "uint8"), *kind(0.005, 11, "uint8"))
         square: dict[str, Any] = {"pool.kernel_shape": [5, 5]}
-        yield quantised_case(codes_of(1, 4, 5, 5, dtype="uint8"), *unsigned, **square)
+        yield quantised_case(quantised_values(1, 4, 5, 5, dtype="uint8"), *unsigned, **square)
 
 
 def window_of(m: Match) -> WindowShape | None:

@@ -23,7 +23,7 @@ from aot.vendor.fixed_point import exp_negative, multiply
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP, OpPat
 from aot.vendor.quantisation import Quantisation, all_hold, dequantised, known, quantisation
-from aot.vendor.quantised_cases import codes_of, kind, quantised_case
+from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.requant import FLOAT, TFLITE, fixed_point
 
 #: The longest axis: its sum of powers, each less than 2^-30 off, decides less than half a quantised
@@ -97,10 +97,12 @@ class QuantisedSoftmax:
         """Test cases of `pattern`."""
         for shape, step, axis in (((2, 10), 0.13, -1), ((3, 7, 5), 0.021, 1), ((1, 300), 0.6, 1)):
             attrs: dict[str, Any] = {"soft.axis": axis}
-            yield quantised_case(codes_of(*shape), *kind(step, 4), *kind(1 / 256, -128), **attrs)
+            yield quantised_case(
+                quantised_values(*shape), *kind(step, 4), *kind(1 / 256, -128), **attrs
+            )
         rows: dict[str, Any] = {"soft.axis": 1}
         from_unsigned, to = kind(0.04, 99, "uint8"), kind(0.00391, 0, "uint8")
-        yield quantised_case(codes_of(4, 12, dtype="uint8"), *from_unsigned, *to, **rows)
+        yield quantised_case(quantised_values(4, 12, dtype="uint8"), *from_unsigned, *to, **rows)
 
 
 def softmax_axis(m: Match) -> int:

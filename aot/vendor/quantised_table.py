@@ -24,7 +24,7 @@ from aot.vendor.fixed_point import multiply
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import OP, Pat, const, either, repeat, wildcard
 from aot.vendor.quantisation import Quantisation, all_hold, dequantised, known, quantisation
-from aot.vendor.quantised_cases import codes_of, kind, quantised_case
+from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.requant import FLOAT, TFLITE, multipliers
 
 UNARY = (
@@ -95,8 +95,8 @@ class QuantisedTable:
     @staticmethod
     def cases() -> Iterator[Case]:
         """Test cases of `pattern`."""
-        yield quantised_case(codes_of(2, 5, 6, 7), *kind(0.05, 3), *kind(0.02, -9))
-        unsigned = codes_of(3, 40, dtype="uint8")
+        yield quantised_case(quantised_values(2, 5, 6, 7), *kind(0.05, 3), *kind(0.02, -9))
+        unsigned = quantised_values(3, 40, dtype="uint8")
         yield quantised_case(unsigned, *kind(0.05, 3, "uint8"), *kind(0.1, -9))
 
 

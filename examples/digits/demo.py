@@ -77,8 +77,8 @@ def on_board(out: Path, pixels: Array, labels: Array) -> bool:
 
     from aot.tools.run import open_out, stream
 
-    codes = pixels.astype(np.int8)[:, None, None]
-    chances = np.array([o[0][0] for o in stream(open_out(out), [[c] for c in codes])])
+    quantised = pixels.astype(np.int8)[:, None, None]
+    chances = np.array([o[0][0] for o in stream(open_out(out), [[c] for c in quantised])])
     right = int((chances.argmax(1) == labels).sum())
     correct, held_out = noted_result("digits_int8.onnx")
     print(f"\nint8 on Cortex-M4, correct: {right} of {len(labels)} images ({right / held_out:.2%})")

@@ -93,8 +93,8 @@ def rescale_bias(graph: onnx.GraphProto) -> None:
     conv = next(n for n in convs if made[n.input[0]].input[0] == "image")
     weights, bias = made[conv.input[1]], made[conv.input[2]]
     steps = PIXEL * numpy_helper.to_array(tensors[weights.input[1]])
-    codes, old = (numpy_helper.to_array(tensors[n]) for n in bias.input[:2])
-    fresh = np.rint(codes * old.astype(np.float64) / steps).astype(np.int32)
+    quantised, old = (numpy_helper.to_array(tensors[n]) for n in bias.input[:2])
+    fresh = np.rint(quantised * old.astype(np.float64) / steps).astype(np.int32)
     for name, value in ((bias.input[0], fresh), (bias.input[1], steps)):
         tensors[name].CopyFrom(numpy_helper.from_array(value, name))
 
@@ -104,8 +104,8 @@ def correct(model: onnx.ModelProto, images: np.ndarray[Any, Any], labels: Any) -
     import onnxruntime as ort
 
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    codes = np.rint(images * 16).astype(np.int8)
-    guesses = [session.run(None, {"image": c[None]})[0].argmax() for c in codes]
+    quantised = np.rint(images * 16).astype(np.int8)
+    guesses = [session.run(None, {"image": c[None]})[0].argmax() for c in quantised]
     return int((np.array(guesses) == labels).sum())
 
 

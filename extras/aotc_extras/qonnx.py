@@ -53,8 +53,8 @@ def _scaled(b: Body) -> str:
     return b.add("Add", b.add("Div", "i0", "i1"), "i2")
 
 
-def _unscaled(b: Body, codes: str) -> bool:
-    b.add("Mul", b.add("Sub", codes, "i2"), "i1", out="o0")
+def _unscaled(b: Body, quantised: str) -> bool:
+    b.add("Mul", b.add("Sub", quantised, "i2"), "i1", out="o0")
     return True
 
 
@@ -68,8 +68,8 @@ def _quant(b: Body) -> bool:
     least = -(1 << (bits - 1)) + narrow if signed else 0
     most = (1 << (bits - 1)) - 1 if signed else (1 << bits) - 1 - narrow
     ends = (b.constant(FLOAT, (), [float(v)]) for v in (least, most))
-    codes = _rounded(b, b.add("Clip", _scaled(b), *ends), mode)
-    return _unscaled(b, codes) if codes else b.refuse(f"rounding_mode {mode}")
+    quantised = _rounded(b, b.add("Clip", _scaled(b), *ends), mode)
+    return _unscaled(b, quantised) if quantised else b.refuse(f"rounding_mode {mode}")
 
 
 def _bipolar(b: Body) -> bool:
@@ -88,8 +88,8 @@ def _trunc(b: Body) -> bool:
     left = b.add(
         "Mul", b.add("Round", _scaled(b)), b.constant(FLOAT, (), [2.0 ** (after - before)])
     )
-    codes = _rounded(b, left, mode)
-    return _unscaled(b, codes) if codes else b.refuse(f"rounding_mode {mode}")
+    quantised = _rounded(b, left, mode)
+    return _unscaled(b, quantised) if quantised else b.refuse(f"rounding_mode {mode}")
 
 
 for _domain in DOMAINS:

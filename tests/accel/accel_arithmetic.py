@@ -66,7 +66,7 @@ def clamp(v: Array, lo: Array | int, hi: Array | int) -> Array:
     return found
 
 
-def add_codes(a: Array, b: Array, s: VSet) -> Array:
+def add_quantised(a: Array, b: Array, s: VSet) -> Array:
     """The sum of two quantised values as VSET1 and VSET2 of `s` say."""
     ma, mb, my = (np.int64(s.get("add", n)) for n in ("ma", "mb", "my"))
     kind, shift = s.get("rest", "kind"), s.get("rest", "sy")
@@ -113,13 +113,13 @@ def softmax(row: Array, table: Array, s: VSet) -> Array:
         lead = 32 - total.bit_length()
         scale = _reciprocal(((total << lead) & 0xFFFFFFFF) - 2**31)
         shift = 12 - lead + 23
-        codes = [0 if shift > 31 else _half(_mul(scale, e), shift) for e in entries]
+        quantised = [0 if shift > 31 else _half(_mul(scale, e), shift) for e in entries]
     else:
         scale = ((unit << bits) // (sum(entries) & 0xFFFFFFFF or 1)) & 0xFFFFFFFF
         shift = bits + 16
-        codes = [((e & 0xFFFFFFFF) * scale + (1 << (shift - 1))) >> shift for e in entries]
-        codes = [min(c, 1 << 20) for c in codes]
-    return np.clip(np.array(codes, np.int64) + zero, -128, 127)
+        quantised = [((e & 0xFFFFFFFF) * scale + (1 << (shift - 1))) >> shift for e in entries]
+        quantised = [min(c, 1 << 20) for c in quantised]
+    return np.clip(np.array(quantised, np.int64) + zero, -128, 127)
 
 
 def _half(v: int, by: int) -> int:

@@ -250,7 +250,7 @@ class Machine:
         total = arith.wrap(acc + prm[:, 0])
         value = arith.requantise(total, prm[:, 1], prm[:, 2], s.get("first", "rq"))
         code = self._coded(value, step)
-        code = arith.add_codes(code, other, s) if f["res"] else code
+        code = arith.add_quantised(code, other, s) if f["res"] else code
         self.store(out, self._table(code, f["lut"] - 1) if f["lut"] else code, dtype)
 
     def _coded(self, value: Array, step: Step) -> Array:
@@ -305,7 +305,7 @@ class Machine:
         if step.i.dtype == DType.F32:
             return self._limited(a + b if op is Alu.ADD else a * b, step)
         if op is Alu.ADD:
-            return arith.add_codes(a, b, s)
+            return arith.add_quantised(a, b, s)
         product = (a - s.get("first", "za")) * (b - s.get("first", "zb"))
         mult, shift = np.int64(s.get("first", "mult")), np.int64(s.get("first", "shift"))
         return self._coded(arith.requantise(product, mult, shift, s.get("first", "rq")), step)

@@ -85,13 +85,13 @@ class Net:
         bias = self.rng.integers(-3000, 3000, co)
         weights = (w / 100).astype(np.float32) if self.dtype == "f32" else w.astype(np.int8)
         inputs = (x,) if residual is None else (x, residual)
-        codes = self.rng.integers(-128, 128, 256).astype(np.int8) if table else None
+        quantised = self.rng.integers(-128, 128, 256).astype(np.int8) if table else None
         self.layers.append(Layer(
             "conv" if deep else "dw", f"conv{len(self.layers)}", inputs, y,
             Window(kh, kw, stride, stride, dilation, dilation, sides[0][1], sides[1][1]), weights,
             (bias / 1000).astype(np.float32) if self.dtype == "f32" else bias.astype(np.int32),
             self._requant(co, kh * kw * ci, self.tensors[y].zero),
-            self._add(y) if residual is not None else None, codes,
+            self._add(y) if residual is not None else None, quantised,
             (0.0, 6.0) if self.dtype == "f32" else (-np.inf, np.inf),
         ))  # fmt: skip
         return y
@@ -191,7 +191,7 @@ def _sum_set(layer: Layer) -> VSet:
     )
 
 
-def _codes(total: Array, r: Requant) -> Array:
+def _quantised(total: Array, r: Requant) -> Array:
     mult = np.asarray(r.mult)
     bits = mult.astype(np.float32).view(np.int32) if r.rq is Rq.FLOAT else mult
     found = arith.requantise(total, bits.astype(np.int64), np.asarray(r.shift, np.int64), r.rq)
@@ -217,9 +217,9 @@ def _product(layer: Layer, x: Array, source: Tensor, y: Tensor, values: list[Arr
         total = total + values[1] if len(values) > 1 else total
         return np.clip(total, np.float32(layer.limits[0]), np.float32(layer.limits[1]))
     assert layer.requant is not None
-    found = _codes(arith.wrap(total), layer.requant)
+    found = _quantised(arith.wrap(total), layer.requant)
     if layer.add is not None:
-        found = arith.add_codes(found, values[1].astype(np.int64), _sum_set(layer))
+        found = arith.add_quantised(found, values[1].astype(np.int64), _sum_set(layer))
     return layer.table[found + 128] if layer.table is not None else found
 
 
@@ -237,7 +237,7 @@ def _pooled(layer: Layer, x: Array, y: Tensor) -> Array:
     if real:
         return total / count.astype(np.float32)
     assert layer.requant is not None
-    return _codes(total - count * layer.requant.za, layer.requant)
+    return _quantised(total - count * layer.requant.za, layer.requant)
 
 
 def _elementwise(layer: Layer, values: list[Array]) -> Array:
@@ -246,9 +246,9 @@ def _elementwise(layer: Layer, values: list[Array]) -> Array:
     a, b = wide[0], wide[-1]
     kind, r = layer.kind, layer.requant
     if kind == "add":
-        return a + b if real else arith.add_codes(a, b, _sum_set(layer))
+        return a + b if real else arith.add_quantised(a, b, _sum_set(layer))
     if kind == "mul":
-        return a * b if real else _codes((a - r.za) * (b - r.zb), r)  # type: ignore[union-attr]
+        return a * b if real else _quantised((a - r.za) * (b - r.zb), r)  # type: ignore[union-attr]
     if kind == "clip":
         lo, hi = layer.limits if real else (r.lo, r.hi)  # type: ignore[union-attr]
         return np.clip(a, np.asarray(lo, a.dtype), np.asarray(hi, a.dtype))

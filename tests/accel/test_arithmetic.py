@@ -92,7 +92,7 @@ def test_halves():
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2])
-def test_sums_of_codes(lib, kind):
+def test_sums_of_quantised_values(lib, kind):
     rng = np.random.default_rng(kind)
     for case in range(60):
         za, zb, zy = (int(v) for v in rng.integers(-128, 128, 3))
@@ -111,7 +111,7 @@ def test_sums_of_codes(lib, kind):
         fields = {"sa": sa, "sb": sb, "sy": sy, "za": za, "zb": zb, "zy": zy}
         rest = instr("VSET2", {"slot": 0, "kind": kind, "minus": minus, **fields})
         a, b = rng.integers(-128, 128, (2, 50))
-        numpy = arith.add_codes(a, b, VSet(None, add, rest))
+        numpy = arith.add_quantised(a, b, VSet(None, add, rest))
         for n in range(50):
             pair = int(a[n]), int(b[n])
             assert lib.our_sum(values, *pair) == lib.their_sum(values, *pair) == numpy[n]

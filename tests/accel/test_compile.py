@@ -100,7 +100,7 @@ def mixed(dtype="i8", rq=Rq.FLOAT, channels=20) -> Network:
 
 @pytest.mark.parametrize("macs", EVERY)
 @pytest.mark.parametrize("rq", [Rq.FLOAT, Rq.TFLITE])
-def test_every_kind_of_codes(macs, rq):
+def test_every_kind_of_quantised_values(macs, rq):
     check(mixed("i8", rq), macs)
 
 
@@ -166,7 +166,7 @@ def test_seed_shapes(make, macs):
     check(make(), macs)
 
 
-def test_system_strides_and_unsigned_codes():
+def test_system_strides_and_unsigned_quantised_values():
     n = Net(2)
     x = n.input(6, 5, 8, dtype="u8", strides=(5, 1, 30))
     y = n.conv(x, 4, 3, 3)

@@ -127,10 +127,10 @@ def test_sharing_memory_costs_nothing():
 @pytest.mark.parametrize("size", [1, 31, 32, 1000])
 def test_packed_weights(spread, size):
     rng = np.random.default_rng(spread)
-    codes = np.clip(np.round(rng.standard_normal(size) * spread), -128, 127).astype(np.int8)
-    small = pack(codes.tobytes())
-    assert unpack(small, size) == codes.tobytes()
-    assert packed_size(codes.tobytes()) == (len(small), zero_blocks(small, size))
+    quantised = np.clip(np.round(rng.standard_normal(size) * spread), -128, 127).astype(np.int8)
+    small = pack(quantised.tobytes())
+    assert unpack(small, size) == quantised.tobytes()
+    assert packed_size(quantised.tobytes()) == (len(small), zero_blocks(small, size))
 
 
 def test_weights_that_do_not_stay_are_cut_in_slabs():

@@ -116,8 +116,8 @@ def test_compression():
     r = random.Random(3)
     for size in (1, 31, 32, 33, 500):
         for spread in (0, 1, 4, 30, 128):
-            codes = [max(-128, min(127, round(r.gauss(0, spread)))) for _ in range(size)]
-            raw = bytes(c & 255 for c in codes)
+            quantised = [max(-128, min(127, round(r.gauss(0, spread)))) for _ in range(size)]
+            raw = bytes(c & 255 for c in quantised)
             packed = pack(raw)
             assert unpack(packed, size) == raw
             assert len(packed) <= size + -(-size // 32) // 2 + 1

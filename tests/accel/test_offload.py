@@ -96,8 +96,8 @@ def lines() -> onnx.ModelProto:
     net = Net(x=(S8, [1, 6, 40]))
     w = weights(net, 12, 6, 5)
     y = net.add("Conv", net.dq("x", SX, S8(-3)), w, bias(net, 12), pads=[4, 4], dilations=[2])
-    codes = net.q(y, SX, S8(-3))
-    net.q(net.add("Sigmoid", net.dq(codes, SX, S8(-3))), 1 / 256, S8(-128), out="y")
+    quantised = net.q(y, SX, S8(-3))
+    net.q(net.add("Sigmoid", net.dq(quantised, SX, S8(-3))), 1 / 256, S8(-128), out="y")
     return net.model(y=S8)
 
 

@@ -26,8 +26,8 @@ from quant_graphs import Net, feeds_of
 def beside() -> onnx.ModelProto:
     """Two convolutions for AX1, float32 work that does not need them, and some that does."""
     net = Net(x=(S8, [1, 5, 11, 9]), z=(np.float32, [1, 300]))
-    codes = conv(net, conv(net, "x", 24, 5), 24, 24)
-    net.q(net.add("Relu", net.dq(codes, SX, S8(-3))), SX, S8(-3), out="y")
+    quantised = conv(net, conv(net, "x", 24, 5), 24, 24)
+    net.q(net.add("Relu", net.dq(quantised, SX, S8(-3))), SX, S8(-3), out="y")
     free = net.add("Exp", net.add("Sin", net.add("Tanh", "z")))
     most = net.add("ReduceMax", net.dq("y", SX, S8(-3)), np.array([2, 3]), keepdims=0)
     net.add("Concat", free, net.add("Sin", most), out="w", axis=1)

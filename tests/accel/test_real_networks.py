@@ -27,7 +27,9 @@ FULL = pytest.mark.skipif(not os.environ.get("AOT_FULL"), reason="AOT_FULL is no
         pytest.param("mobilenetv2_int8", "256", "onnx", marks=FULL),
     ],
 )
-def test_codes(models_folder: Path, name: str, machine: str, requant: str, tmp_path: Path) -> None:
+def test_quantised(
+    models_folder: Path, name: str, machine: str, requant: str, tmp_path: Path
+) -> None:
     import onnx
 
     proto = onnx.load(str(models_folder / f"{name}.onnx"))

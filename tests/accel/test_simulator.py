@@ -106,8 +106,8 @@ def test_products_against_numpy():
     x = np.pad(x, ((0, 0), (1, 1), (0, 0)), constant_values=3)
     acc = sum(x[ky : ky + 12, kx : kx + 16] @ weights[ky, kx] for ky in range(3) for kx in range(3))
     real = (acc + bias).astype(np.float32) * np.ascontiguousarray(scale).view(np.float32)
-    codes = np.clip(np.rint(real).astype(np.int64), -133, 122) + 5
-    assert (np.frombuffer(found.regions[3], np.int8).reshape(12, 16, 16) == codes).all()
+    quantised = np.clip(np.rint(real).astype(np.int64), -133, 122) + 5
+    assert (np.frombuffer(found.regions[3], np.int8).reshape(12, 16, 16) == quantised).all()
 
 
 @pytest.mark.parametrize("macs", EVERY)

@@ -110,13 +110,13 @@ def units() -> Iterator[Unit]:
     for i in range(PARTS):
         share = every[len(every) * i // PARTS : len(every) * (i + 1) // PARTS]
         yield Unit(f"part{i}", join(share), "x86-64-v3", joined=True)
-    fixed = join([network("codes"), network("shorts")])
+    fixed = join([network("quantised"), network("shorts")])
     for target in ("x86-64-v3", "cortex-m4"):
         name = f"tflite_{target.replace('-', '_')}"
         yield Unit(name, fixed, target, joined=True, requant="tflite")
     integer = [m for name in by_name if name in INTEGER for m in by_name[name]]
     for target in BOARDS:
-        yield Unit(f"codes_{target.replace('-', '_')}", network("codes"), target)
+        yield Unit(f"quantised_{target.replace('-', '_')}", network("quantised"), target)
         yield Unit(f"cases_{target.replace('-', '_')}", join(integer), target, joined=True)
 
 

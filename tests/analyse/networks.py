@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small networks for what no single operator reaches: layouts, chains of codes, control flow."""
+"""Small networks for what no single operator reaches: layouts, quantised values, control flow."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def weights(name: str, *shape: int) -> str:
   {name} = ConstantOfShape <value = float[1] {{0.125}}> ({name}_shape)"""
 
 
-def codes(name: str, of: str, scale: float = 0.05, kind: str = "uint8", zero: int = 128) -> str:
-    """Text of a QuantizeLinear and a DequantizeLinear: `of` as codes and back."""
+def qdq(name: str, of: str, scale: float = 0.05, kind: str = "uint8", zero: int = 128) -> str:
+    """Text of a QuantizeLinear and a DequantizeLinear: `of` as quantised values and back."""
     return f"""
   {name}_s = Constant <value = float {{{scale}}}> ()
   {name}_z = Constant <value = {kind} {{{zero}}}> ()
@@ -27,8 +27,8 @@ def codes(name: str, of: str, scale: float = 0.05, kind: str = "uint8", zero: in
 
 
 def coded(name: str, *shape: int) -> str:
-    """Text of constants stored as int8 codes."""
-    return weights(name + "w", *shape) + codes(name, name + "w", 0.01, "int8", 0)
+    """Text of constants stored as int8 values."""
+    return weights(name + "w", *shape) + qdq(name, name + "w", 0.01, "int8", 0)
 
 
 CONTROL = """
@@ -80,24 +80,24 @@ blocks (float[2, 3, 16, 16] x) => (float[2, 40, 4, 4] y, float[2, 40, 8, 8] z) {
 }}
 """
 
-CODES = f"""
-codes (uint8[1, 8, 8, 8] x) => (float[1, 6] y, float[1, 16, 4, 4] z, uint8[1, 16, 8, 8] p_q,
+QUANTISED = f"""
+quantised (uint8[1, 8, 8, 8] x) => (float[1, 6] y, float[1, 16, 4, 4] z, uint8[1, 16, 8, 8] p_q,
        int32[1, 16, 8, 8] v) {{
   q_s = Constant <value = float {{0.05}}> ()
   q_z = Constant <value = uint8 {{128}}> ()
   q = DequantizeLinear (x, q_s, q_z)
 {coded("w1", 16, 8, 3, 3)}{coded("w2", 16, 1, 3, 3)}{coded("w3", 16, 16, 1, 1)}
 {coded("w4", 64, 6)}
-  a = Conv <pads = [1, 1, 1, 1]> (q, w1){codes("aq", "a")}
-  b = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (aq){codes("bq", "b")}
-  c = Conv <group = 16, pads = [1, 1, 1, 1]> (bq, w2){codes("cq", "c")}
-  d = Conv (cq, w3){codes("dq", "d")}
-  e = Add (dq, bq){codes("z", "e")}
-  f = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (z){codes("fq", "f")}
+  a = Conv <pads = [1, 1, 1, 1]> (q, w1){qdq("aq", "a")}
+  b = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (aq){qdq("bq", "b")}
+  c = Conv <group = 16, pads = [1, 1, 1, 1]> (bq, w2){qdq("cq", "c")}
+  d = Conv (cq, w3){qdq("dq", "d")}
+  e = Add (dq, bq){qdq("z", "e")}
+  f = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (z){qdq("fq", "f")}
   g = Flatten (fq)
-  h = MatMul (g, w4){codes("hq", "h")}
+  h = MatMul (g, w4){qdq("hq", "h")}
   y = Softmax (hq)
-  o = Conv (aq, w3){codes("p", "o")}
+  o = Conv (aq, w3){qdq("p", "o")}
   v = Cast <to = 6> (aq_q)
 }}
 """
@@ -107,12 +107,18 @@ shorts (int16[4, 10] x) => (int16[4, 10] y_q) {{
   x_s = Constant <value = float {{0.0003}}> ()
   x_z = Constant <value = int16 {{0}}> ()
   f = DequantizeLinear (x, x_s, x_z)
-  s = Softmax (f){codes("y", "s", 2.0**-15, "int16", 0)}
+  s = Softmax (f){qdq("y", "s", 2.0**-15, "int16", 0)}
 }}
 """
 
-#: By name. `CODES` is also compiled for every instruction set that integer kernels know.
-NETWORKS = {"control": CONTROL, "data": DATA, "blocks": BLOCKS, "codes": CODES, "shorts": SHORTS}
+#: By name. `QUANTISED` is also compiled for every instruction set that integer kernels know.
+NETWORKS = {
+    "control": CONTROL,
+    "data": DATA,
+    "blocks": BLOCKS,
+    "quantised": QUANTISED,
+    "shorts": SHORTS,
+}
 
 
 def network(name: str) -> onnx.ModelProto:

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from onnx import parser
 
 from analyse.corpus import ROOT, Unit
-from analyse.networks import HEAD, coded, codes, weights
+from analyse.networks import HEAD, coded, qdq, weights
 
 SCALAR = ROOT / "tests" / "fuzz" / "scalar.toml"
 MINUTES = 10
@@ -47,12 +47,12 @@ MODELS = {
     "moves": """moves (float[2, 3] x) => (float[3, 4] y) {
   t = Transpose <perm = [1, 0]> (x)
   y = Concat <axis = 1> (t, t) }""",
-    "codes": f"""codes (int8[1, 6] x) => (int8[1, 4] y_q) {{{coded("w", 6, 4)}
+    "quantised": f"""quantised (int8[1, 6] x) => (int8[1, 4] y_q) {{{coded("w", 6, 4)}
 {DECODED}
-  m = MatMul (f, w){codes("y", "m", 0.05, "int8", 0)} }}""",
+  m = MatMul (f, w){qdq("y", "m", 0.05, "int8", 0)} }}""",
     "pooled": f"""pooled (int8[1, 2, 4, 4] x) => (int8[1, 2, 2, 2] y_q) {{
 {DECODED}
-  a = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (f){codes("y", "a", 0.06, "int8", 0)}
+  a = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (f){qdq("y", "a", 0.06, "int8", 0)}
 }}""",
 }
 _FILL = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from aot.cli import main
-from quant_graphs import S8, S16, S32, U8, Net, codes, scales
+from quant_graphs import S8, S16, S32, U8, Net, quantised_values, scales
 
 MS = "com.microsoft"
 
@@ -51,10 +51,10 @@ def test_the_channel_of_a_bad_scale_is_named(tmp_path, capsys):
     assert 'scale "s"[2] is 0' in message(model, tmp_path, capsys)
 
 
-def test_scales_of_operators_on_codes_are_checked_too(tmp_path, capsys):
+def test_scales_of_operators_on_quantised_values_are_checked_too(tmp_path, capsys):
     net = Net(x=(S8, (2, 3)))
     net.consts["s"] = np.float32(0)
-    inputs = ["x", scales(0.1), S8(0), codes(3), "s", S8(0), scales(0.1), S8(0)]
+    inputs = ["x", scales(0.1), S8(0), quantised_values(3), "s", S8(0), scales(0.1), S8(0)]
     net.add("QLinearAdd", *inputs, out="y", domain=MS)
     net.nodes[-1].name = "sum"
     text = message(net.model(y=S8), tmp_path, capsys)
@@ -96,9 +96,9 @@ def test_a_zero_point_of_another_type(tmp_path, capsys):
     assert "numbers (DequantizeLinear)" in text and "uint8" in text and "int8" in text, text
 
 
-def test_operators_on_codes_name_what_they_lack(tmp_path, capsys):
+def test_operators_on_quantised_values_name_what_they_lack(tmp_path, capsys):
     net = Net(x=(S8, (2, 3)), s=(np.float32, ()))
-    inputs = ["x", "s", S8(0), codes(3, 4), scales(0.1), S8(0), np.arange(4, dtype=S32)]
+    inputs = ["x", "s", S8(0), quantised_values(3, 4), scales(0.1), S8(0), np.arange(4, dtype=S32)]
     net.add("QGemm", *inputs, out="y", domain=MS)
     net.nodes[-1].name = "dense"
     text = message(net.model(y=np.float32), tmp_path, capsys)

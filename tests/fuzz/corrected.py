@@ -213,8 +213,8 @@ class DynamicQuantizeLinear(Written):
         low, high = np.minimum(x.min(), np.float32(0)), np.maximum(x.max(), np.float32(0))
         scale = (high - low) / np.float32(255) if high > low else np.float32(1)
         zero = np.rint(np.clip(-low / scale, 0, 255))
-        codes = np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8)
-        return codes, np.asarray(scale, np.float32), np.asarray(zero, np.uint8)
+        quantised = np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8)
+        return quantised, np.asarray(scale, np.float32), np.asarray(zero, np.uint8)
 
 
 class StringNormalizer(Written):
@@ -244,12 +244,12 @@ class MatMulNBits(Written):
         if order is not None or 8 % bits:
             raise ValueError("an order of columns, or bits across bytes")
         blocks = -(-k // block)
-        codes = unpacked(packed.reshape(n, -1), bits)[:, : blocks * block]
+        quantised = unpacked(packed.reshape(n, -1), bits)[:, : blocks * block]
         middle = np.full((n, blocks), float(2 ** (bits - 1)))
         if zeros is not None:
             packed_too = zeros.dtype == np.uint8
             middle = unpacked(zeros.reshape(n, -1), bits) if packed_too else zeros.reshape(n, -1)
-        w = codes.reshape(n, blocks, block) - middle[:, :blocks, None].astype(np.float64)
+        w = quantised.reshape(n, blocks, block) - middle[:, :blocks, None].astype(np.float64)
         w = (w * scales.reshape(n, blocks, 1).astype(np.float64)).reshape(n, -1)[:, :k]
         y = a.astype(np.float64) @ w.T
         return np.asarray(y if bias is None else y + bias).astype(a.dtype)

@@ -118,12 +118,12 @@ def pool(d: Draft) -> None:
     op = d.word("MaxPool AveragePool MaxPool AveragePool LpPool")
     if op == "AveragePool":
         tame(d)
-    codes = op == "MaxPool"
+    quantised = op == "MaxPool"
     x = d.pick(
         lambda a: (
             a.ndim in (3, 4, 5)
             and a.size > 0
-            and (a.dtype == d.dtype or (codes and a.dtype.name in ("int8", "uint8")))
+            and (a.dtype == d.dtype or (quantised and a.dtype.name in ("int8", "uint8")))
         )
     )
     rank = d.values[x].ndim - 2

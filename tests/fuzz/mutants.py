@@ -189,7 +189,7 @@ MUTANTS = (
     rewrite("unroll", "range(steps)", "range(max(1, steps - 1))", "loop,scan"),
     rewrite(
         "quantised/bias",
-        "if np.any(np.abs(steps - codes) > CLOSE) or np.any(",
+        "if np.any(np.abs(steps - quantised) > CLOSE) or np.any(",
         "if np.any(",
         "qdq,fine_bias",
     ),

@@ -52,14 +52,14 @@ def weights(d: Draft, shape: list[int], per_channel: bool, axis: int = 0) -> tup
     """Constant quantised values behind a DequantizeLinear; the scale."""
     kind = d.word("int8 int8 int8 uint8")
     low, high = span(kind)
-    codes = d.rng.integers(low + (kind == "int8"), high + 1, shape).astype(kind)
+    quantised = d.rng.integers(low + (kind == "int8"), high + 1, shape).astype(kind)
     count = shape[axis]
     fan = max(1, int(np.prod(shape)) // count)
     scale = d.rng.uniform(0.5, 1.5, count if per_channel else ()) / (80.0 * fan**0.5)
     zero = np.zeros(scale.shape, kind)
     if kind == "uint8":
         zero = np.full(scale.shape, 128, kind)
-    inputs = [d.const(codes), d.const(np.asarray(scale, np.float32)), d.const(zero)]
+    inputs = [d.const(quantised), d.const(np.asarray(scale, np.float32)), d.const(zero)]
     if kind == "int8" and d.chance(0.3):
         inputs.pop()
     attrs = {"axis": axis} if per_channel else {}
@@ -72,9 +72,9 @@ def bias(d: Draft, count: int, x: Codes, scale: Any) -> str:
         return d.const(d.array([count]))
     unit = np.asarray(d.values[x.scale] * scale, np.float32)
     unit = np.broadcast_to(unit, [count]).copy() if d.chance(0.5) or unit.ndim else unit
-    codes = d.rng.integers(-500, 500, count).astype(np.int32)
+    quantised = d.rng.integers(-500, 500, count).astype(np.int32)
     attrs = {"axis": 0} if unit.ndim else {}
-    return d.add("DequantizeLinear", [d.const(codes), d.const(unit)], **attrs)[0]
+    return d.add("DequantizeLinear", [d.const(quantised), d.const(unit)], **attrs)[0]
 
 
 LAYERS = "conv conv dense dense add mul pool global relu move table softmax resize concat"
@@ -216,11 +216,11 @@ def qdq(d: Draft) -> None:
     kind = d.word("int8 int8 uint8 uint8 int16 uint16" if d.opset >= 21 else "int8 uint8")
     if d.dtype != np.float32:
         raise Reject
-    codes = [quantised(d, x, kind, False)]
+    values = [quantised(d, x, kind, False)]
     for _ in range(d.upto(1, 4)):
         for _ in range(6):
             try:
-                codes.append(layer(d, codes[-1], codes))
+                values.append(layer(d, values[-1], values))
                 break
             except Reject:
                 continue
@@ -259,11 +259,13 @@ def dequantised(d: Draft) -> None:
     drawn = (
         d.rng.integers(-2, 2, [k, n]) if not kind.startswith("u") else d.rng.integers(0, 4, [k, n])
     )
-    codes = drawn.astype(np.float32).astype(kind_of(kind))
+    quantised = drawn.astype(np.float32).astype(kind_of(kind))
     scale, attrs = d.rng.uniform(0.1, 0.5, [n]), {"axis": 1}
     if k % 2 == 0 and d.chance(0.4):
         scale, attrs = d.rng.uniform(0.1, 0.5, [k // 2, n]), {"axis": 0, "block_size": 2}
-    w = d.add("DequantizeLinear", [d.const(codes), d.const(scale.astype(np.float32))], **attrs)[0]
+    w = d.add("DequantizeLinear", [d.const(quantised), d.const(scale.astype(np.float32))], **attrs)[
+        0
+    ]
     d.add("MatMul", [x, w])
 
 
@@ -305,8 +307,8 @@ def fine_bias(d: Draft) -> None:
     x = d.feed((d.rng.integers(-9, 10, [rows, k]) * x_step).astype(np.float32))
     scale = d.const(x_step)
     real = d.add("DequantizeLinear", [*d.add("QuantizeLinear", [x, scale, zero]), scale, zero])[0]
-    codes = d.rng.integers(-3, 4, [n, k]).astype(np.int8)
-    w = d.add("DequantizeLinear", [d.const(codes), d.const(w_step), zero])[0]
+    quantised = d.rng.integers(-3, 4, [n, k]).astype(np.int8)
+    w = d.add("DequantizeLinear", [d.const(quantised), d.const(w_step), zero])[0]
     steps = d.rng.integers(-40, 41, n) + (d.rng.uniform(-0.4, 0.4, n) if d.chance(0.6) else 0.0)
     bias = (steps * (x_step * w_step)).astype(np.float32)
     bias = np.nextafter(bias, np.float32(d.one(0, 1)), dtype=np.float32)

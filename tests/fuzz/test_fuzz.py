@@ -142,8 +142,8 @@ def test_differences() -> None:
     assert not difference(one, one)
     assert difference(one, one * np.float32(1.01)) and difference(one, one[:2])
     assert difference(one, one * np.float32("nan")) and difference(one, one.astype(np.float64))
-    codes = np.array([1, 2], np.int8)
-    assert difference(codes, codes + 1) and not difference(codes, codes + 1, 1.0)
+    quantised = np.array([1, 2], np.int8)
+    assert difference(quantised, quantised + 1) and not difference(quantised, quantised + 1, 1.0)
 
 
 def test_a_decision_that_hangs_by_a_thread_is_not_drawn() -> None:

@@ -103,7 +103,7 @@ def seeds() -> dict[str, onnx.ModelProto]:
             [info("y", (1, 3))],
             {"w": f32(4, 2, 3, 3), "b": f32(4), "w2": f32(3, 4), "b2": f32(3)},
         ),
-        "codes": net(
+        "quantised": net(
             [
                 node("DequantizeLinear", "x s z", "a"),
                 node("DequantizeLinear", "w ws wz", "b", axis=0),

@@ -64,7 +64,7 @@ def _warm(folder: Path) -> None:
     from aot.pipeline import compile_model
     from hostile.case import seeds
 
-    for proto in (seeds()["conv"], seeds()["codes"]):
+    for proto in (seeds()["conv"], seeds()["quantised"]):
         compile_model(proto, Options(name="warm"))
     folder.mkdir(parents=True, exist_ok=True)
 

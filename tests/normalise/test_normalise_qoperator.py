@@ -7,7 +7,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quant_graphs import S8, S16, S32, U8, Net, check, codes, in_onnxruntime, only, scales
+from quant_graphs import (
+    S8,
+    S16,
+    S32,
+    U8,
+    Net,
+    check,
+    in_onnxruntime,
+    only,
+    quantised_values,
+    scales,
+)
 
 MS = "com.microsoft"
 ONE_STEP = 1.0
@@ -25,7 +36,16 @@ def test_qlinear_conv(dtype, channels):
     net = Net(x=(dtype, (1, 4, 7, 6)))
     scale = scales(*(0.002 * (k + 1) for k in range(6))) if channels else scales(0.004)
     zeros = np.zeros(6 if channels else (), S8)
-    inputs = ["x", scales(0.03), dtype(5), codes(6, 2, 3, 3), scale, zeros, scales(0.05), dtype(9)]
+    inputs = [
+        "x",
+        scales(0.03),
+        dtype(5),
+        quantised_values(6, 2, 3, 3),
+        scale,
+        zeros,
+        scales(0.05),
+        dtype(9),
+    ]
     bias = np.arange(-300, 300, 100, dtype=S32)
     net.add("QLinearConv", *inputs, bias, out="y", group=2, auto_pad="SAME_UPPER", strides=[2, 1])
     counts, result = spelled(net, dtype)
@@ -38,7 +58,7 @@ def test_qlinear_conv(dtype, channels):
 
 def test_qlinear_conv_with_channels_last():
     net = Net(x=(U8, (1, 7, 6, 4)))
-    inputs = ["x", scales(0.03), U8(130), codes(6, 4, 3, 3), scales(0.002), S8(0)]
+    inputs = ["x", scales(0.03), U8(130), quantised_values(6, 4, 3, 3), scales(0.002), S8(0)]
     net.add("QLinearConv", *inputs, scales(0.05), U8(9), out="y", domain=MS, channels_last=1)
     counts, _ = spelled(net, U8)
     assert counts["Conv"] == 1 and counts["Transpose"] == 2
@@ -49,7 +69,7 @@ def test_qlinear_matmul(columns):
     net = Net(x=(S8, (2, 5, 8)))
     scale = scales(0.01, 0.02, 0.03) if columns else scales(0.02)
     zero = np.zeros(3 if columns else (), S8)
-    inputs = ["x", scales(0.03), S8(5), codes(8, 3), scale, zero, scales(0.2), S8(-9)]
+    inputs = ["x", scales(0.03), S8(5), quantised_values(8, 3), scale, zero, scales(0.2), S8(-9)]
     net.add("QLinearMatMul", *inputs, out="y")
     counts, _ = spelled(net, S8)
     assert counts == {"DequantizeLinear": 2, "MatMul": 1, "QuantizeLinear": 1}
@@ -57,7 +77,7 @@ def test_qlinear_matmul(columns):
 
 def test_parameters_known_at_run_time_take_the_exact_body():
     net = Net(x=(S8, (2, 8)), s=(np.float32, ()))
-    inputs = ["x", scales(0.03), S8(5), codes(8, 3), "s", S8(0), scales(4), S8(-9)]
+    inputs = ["x", scales(0.03), S8(5), quantised_values(8, 3), "s", S8(0), scales(4), S8(-9)]
     net.add("QLinearMatMul", *inputs, out="y")
     counts, _ = check(net.model(y=S8), step=1, run=in_onnxruntime, native=frozenset(["::MatMul"]))
     assert counts["MatMul"] == 1 and not counts["DequantizeLinear"]
@@ -66,7 +86,7 @@ def test_parameters_known_at_run_time_take_the_exact_body():
 @pytest.mark.parametrize("op_type", ["Add", "Mul"])
 def test_qlinear_binary_with_a_constant(op_type):
     net = Net(x=(U8, (2, 3, 4)))
-    inputs = ["x", scales(0.03), U8(120), codes(4, dtype=U8), scales(0.02), U8(100)]
+    inputs = ["x", scales(0.03), U8(120), quantised_values(4, dtype=U8), scales(0.02), U8(100)]
     net.add(f"QLinear{op_type}", *inputs, scales(0.06), U8(90), out="y", domain=MS)
     counts, _ = spelled(net, U8)
     assert counts[op_type] == 1
@@ -138,7 +158,17 @@ def test_qlinear_reduce_mean(keepdims):
 
 def test_qlinear_where():
     net = Net(c=(np.bool_, (2, 8)), a=(S8, (2, 8)))
-    inputs = ["c", "a", scales(0.05), S8(1), codes(8), scales(0.02), S8(2), scales(0.04), S8(3)]
+    inputs = [
+        "c",
+        "a",
+        scales(0.05),
+        S8(1),
+        quantised_values(8),
+        scales(0.02),
+        S8(2),
+        scales(0.04),
+        S8(3),
+    ]
     net.add("QLinearWhere", *inputs, out="y", domain=MS)
     counts, _ = spelled(net, S8)
     assert counts["Where"] == 1
@@ -148,7 +178,7 @@ def test_qlinear_where():
 @pytest.mark.parametrize("quantised", [False, True])
 def test_qgemm(turned, quantised):
     net = Net(x=(S8, (3, 8)))
-    weights = codes(5, 8) if turned else codes(8, 5)
+    weights = quantised_values(5, 8) if turned else quantised_values(8, 5)
     scale = scales(*(0.01 * (k + 1) for k in range(5)))
     inputs = ["x", scales(0.03), S8(4), weights, scale, np.zeros(5, S8)]
     inputs += [np.arange(-200, 300, 100, dtype=S32)]
@@ -167,7 +197,7 @@ def test_qgemm(turned, quantised):
 
 def test_products_of_dynamically_quantised_inputs():
     net = Net(x=(np.float32, (3, 8)))
-    inputs = [codes(8, 5), scales(0.03), S8(0), np.arange(5, dtype=np.float32)]
+    inputs = [quantised_values(8, 5), scales(0.03), S8(0), np.arange(5, dtype=np.float32)]
     net.add("DynamicQuantizeMatMul", "x", *inputs, out="y", domain=MS)
     counts, _ = check(net.model(y=np.float32), run=in_onnxruntime, step=1e-4)
     assert counts["MatMulInteger"] == counts["DynamicQuantizeLinear"] == 1
@@ -176,7 +206,7 @@ def test_products_of_dynamically_quantised_inputs():
 def test_matmul_integer_to_float():
     net = Net(x=(U8, (3, 8)))
     column = scales(0.1, 0.2, 0.3, 0.4, 0.5)
-    inputs = [codes(8, 5), scales(0.03), column, U8(120), np.zeros(5, S8)]
+    inputs = [quantised_values(8, 5), scales(0.03), column, U8(120), np.zeros(5, S8)]
     net.add("MatMulIntegerToFloat", "x", *inputs, out="y", domain=MS)
     counts, _ = check(net.model(y=np.float32), run=in_onnxruntime, step=1e-3)
     assert counts["MatMulInteger"] == 1

@@ -20,7 +20,6 @@ from quant_graphs import (
     U8,
     Net,
     check,
-    codes,
     convolved,
     data,
     f32,
@@ -28,6 +27,7 @@ from quant_graphs import (
     made,
     normal,
     only,
+    quantised_values,
     scales,
     values,
 )
@@ -104,7 +104,7 @@ def moving(name, dtype, zero):
 
 @pytest.mark.parametrize("dtype", [S8, U8])
 @pytest.mark.parametrize("name", sorted(MOVES))
-def test_moves_between_equal_parameters_work_on_codes(name, dtype):
+def test_moves_between_equal_parameters_work_on_quantised_values(name, dtype):
     counts, _ = check(moving(name, dtype, 7), varied=2)
     assert not counts["QuantizeLinear"] and not counts["DequantizeLinear"]
 
@@ -164,9 +164,9 @@ def test_the_largest_number_is_the_largest_code(op_type):
     assert counts == {op_type: 1}
 
 
-def test_a_table_of_codes_is_looked_up_as_codes():
+def test_a_table_of_quantised_values_is_looked_up_as_quantised_values():
     net = Net(x=(np.int64, (4,)))
-    table = net.dq(codes(9, 6), 0.05, S8(1))
+    table = net.dq(quantised_values(9, 6), 0.05, S8(1))
     net.add("Gather", table, np.array([1, 2, 5, 3], np.int64), out="g")
     net.add("Add", "g", f32(6), out="a")
     net.add("Gather", table, "i", out="y")
@@ -200,7 +200,7 @@ def test_relu_of_numbers_without_a_sign_vanishes():
 
 
 @pytest.mark.parametrize(("dtype", "ends"), [(U8, (0, 127)), (S8, (-127, 127)), (S8, (-8, 7))])
-def test_clips_of_codes_become_clips_of_numbers(dtype, ends):
+def test_clips_of_quantised_values_become_clips_of_numbers(dtype, ends):
     net = Net(x=(np.float32, (3, 90)))
     held = net.q("x", 0.02, dtype(0))
     clipped = net.add("Clip", held, dtype(ends[0]), dtype(ends[1]))
@@ -213,12 +213,12 @@ def test_clips_of_codes_become_clips_of_numbers(dtype, ends):
 # Signs
 
 
-def test_unsigned_codes_become_signed_but_at_the_borders():
+def test_unsigned_quantised_values_become_signed_but_at_the_borders():
     net = Net(x=(U8, (1, 4, 8, 8)))
     first = net.q(net.add("Relu", convolved(net, "x", zx=U8(128))), 0.2, U8(0), out="first")
     pooled = net.add("MaxPool", first, kernel_shape=[2, 2], strides=[2, 2], out="pooled")
     second = net.dq(pooled, 0.2, U8(0))
-    weights = net.dq(codes(5, 6, 1, 1), SW, S8(0))
+    weights = net.dq(quantised_values(5, 6, 1, 1), SW, S8(0))
     net.q(net.add("Conv", second, weights), 0.5, U8(100), out="y")
     counts, result = check(net.model(y=U8), step=1)
     found = values(result)
@@ -237,18 +237,18 @@ def test_unsigned_codes_become_signed_but_at_the_borders():
     assert counts["Relu"] == 0
 
 
-def test_padding_and_joining_change_with_their_codes():
+def test_padding_and_joining_change_with_their_quantised_values():
     net = Net(x=(np.float32, (1, 2, 4, 4)))
     held = net.q("x", 0.05, U8(0))
     padded = net.add("Pad", held, i64(0, 0, 1, 1, 0, 0, 1, 1))
-    joined = net.add("Concat", padded, codes(1, 1, 6, 6, dtype=U8), axis=1)
+    joined = net.add("Concat", padded, quantised_values(1, 1, 6, 6, dtype=U8), axis=1)
     net.dq(joined, 0.05, U8(0), out="y")
     _, result = check(net.model(y=np.float32))
     assert all(v.dtype != ir.DataType.UINT8 for v in values(result).values())
     assert data(only(result, "Pad").inputs[2]) == -128
 
 
-def test_codes_others_compute_with_stay_unsigned():
+def test_quantised_values_others_compute_with_stay_unsigned():
     net = Net(x=(np.float32, (2, 4)))
     held = net.q("x", 0.05, U8(9))
     net.add("Cast", held, out="c", to=TensorProto.INT32)
@@ -273,7 +273,7 @@ def test_an_inner_value_that_is_also_an_output():
 def test_every_reader_has_its_own_dequantisation():
     net = Net(x=(S8, (1, 4, 6, 6)))
     numbers = net.dq("x", SX, S8(3))
-    weights = net.dq(codes(4, 4, 1, 1), SW, S8(0))
+    weights = net.dq(quantised_values(4, 4, 1, 1), SW, S8(0))
     held = net.q(net.add("Conv", numbers, weights), 0.3, S8(1))
     net.q(net.add("Add", numbers, net.dq(held, 0.3, S8(1))), 0.3, S8(1), out="y")
     net.add("Neg", numbers, out="z")
@@ -283,7 +283,7 @@ def test_every_reader_has_its_own_dequantisation():
             assert len(list(node.outputs[0].uses())) == 1
 
 
-def test_activations_spelled_as_products_are_recognised_on_shared_codes():
+def test_activations_spelled_as_products_are_recognised_on_shared_quantised_values():
     net = Net(x=(S8, (3, 8)))
     numbers = net.dq("x", 0.05, S8(3))
     net.q(net.add("Mul", numbers, net.add("Sigmoid", numbers)), 0.05, S8(-90), out="y")

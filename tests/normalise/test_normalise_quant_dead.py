@@ -9,14 +9,25 @@ import pytest
 from aot.ir.graph_nodes import CHANNELS_KEY
 from aot.ir.layout import PLAIN
 from aot.tools.layerwise import Written, known
-from quant_graphs import S8, S32, SW, SX, Net, check, codes, in_onnxruntime, scales, values
+from quant_graphs import (
+    S8,
+    S32,
+    SW,
+    SX,
+    Net,
+    check,
+    in_onnxruntime,
+    quantised_values,
+    scales,
+    values,
+)
 
 USED = [1, 2, 5, 11, 13]
 
 
 def between_zeros(count, *shape):
     """Weights [count, 16, …] that are zero for all but the channels in USED."""
-    weights = codes(count, 16, *shape)
+    weights = quantised_values(count, 16, *shape)
     weights[:, [k for k in range(16) if k not in USED]] = 0
     return weights
 
@@ -27,13 +38,18 @@ def chain(weights, *, bias=True, also=False, group=16, between="Relu", **attribu
     `between` with its `attributes` reads what the first computes.
     """
     net = Net(x=(S8, (1, 3, 9, 9)))
-    first = net.dq(codes(16, 3, 3, 3), RNG_SCALES, np.zeros(16, S8), axis=0)
+    first = net.dq(quantised_values(16, 3, 3, 3), RNG_SCALES, np.zeros(16, S8), axis=0)
     biases = [
-        net.dq(codes(16, dtype=S8).astype(S32) * 40, RNG_SCALES * SX, np.zeros(16, S32), axis=0)
+        net.dq(
+            quantised_values(16, dtype=S8).astype(S32) * 40,
+            RNG_SCALES * SX,
+            np.zeros(16, S32),
+            axis=0,
+        )
     ]
     a = net.add("Conv", net.dq("x", SX, S8(3)), first, *(biases if bias else []))
     a = net.q(net.add(between, a, **attributes), 0.05, S8(-128), out="a")
-    per_channel = net.dq(codes(16, 16 // group, 3, 3), SW, S8(0))
+    per_channel = net.dq(quantised_values(16, 16 // group, 3, 3), SW, S8(0))
     b = net.add("Conv", net.dq(a, 0.05, S8(-128)), per_channel, group=group, pads=[1, 1, 1, 1])
     b = net.q(net.add("Relu", b), 0.05, S8(-128), out="b")
     outputs = {"y": S8}
@@ -78,7 +94,7 @@ def test_pools_of_norms_let_them_go(between, attributes):
 
 
 def test_nothing_is_dropped_in_vain():
-    _, result = check(chain(codes(6, 16, 1, 1)))
+    _, result = check(chain(quantised_values(6, 16, 1, 1)))
     assert channels(result) == [16, 16]
 
 
@@ -94,7 +110,7 @@ def test_a_second_round_counts_in_channels_of_the_file():
     first[:, 0] = 7
     a = net.add("Conv", net.dq("x", SX, S8(3)), net.dq(first, SW, S8(0)))
     a = net.q(a, 0.05, S8(0), out="a")
-    second = codes(16, 16, 1, 1)
+    second = quantised_values(16, 16, 1, 1)
     second[:, :8] = 0
     second[:, 8] = 0
     second[7, 8] = 5  # read by a channel that nobody reads

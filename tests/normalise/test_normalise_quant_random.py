@@ -13,7 +13,7 @@ import pytest
 
 from aot.load import LoadOptions, load
 from aot.normalise import normalise
-from quant_graphs import S8, S16, U8, Net, codes, f32, feeds_of, i64, in_either, normal
+from quant_graphs import S8, S16, U8, Net, f32, feeds_of, i64, in_either, normal, quantised_values
 
 STEPS = 10
 
@@ -97,7 +97,7 @@ class Writer:
 
     def product(self, v):
         dtype = self.dice.choice([S8, U8])
-        weights = self.net.dq(codes(4, v.shape[1], 1, 1, dtype=dtype), 0.004, dtype(0))
+        weights = self.net.dq(quantised_values(4, v.shape[1], 1, 1, dtype=dtype), 0.004, dtype(0))
         bias = self.dice.choice([[], [f32(4)], [np.arange(4, dtype=np.float32) * 0.02]])
         made = self.net.add("Conv", self.number(v), weights, *bias)
         return Held(made, np.float32, (v.shape[0], 4, *v.shape[2:]))
@@ -125,7 +125,7 @@ class Writer:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_graphs_keep_their_codes(seed):
+def test_random_graphs_keep_their_quantised_values(seed):
     model = Writer(seed).model()
     feeds = feeds_of(model, seed)
     want = in_either(model, feeds)

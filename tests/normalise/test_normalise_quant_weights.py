@@ -17,7 +17,6 @@ from quant_graphs import (
     U8,
     Net,
     check,
-    codes,
     convolved,
     data,
     f32,
@@ -26,6 +25,7 @@ from quant_graphs import (
     made,
     normal,
     only,
+    quantised_values,
     scales,
 )
 
@@ -33,10 +33,10 @@ from quant_graphs import (
 @pytest.mark.parametrize(
     ("weights", "zero", "want"),
     [
-        (codes(6, 4, 3, 3, dtype=U8), U8(128), 0),
-        (codes(6, 4, 3, 3, dtype=U8) // U8(2), U8(0), 0),
-        (codes(6, 4, 3, 3, dtype=U8), U8(100), -28),
-        (codes(6, 4, 3, 3) // S8(2), S8(20), 0),
+        (quantised_values(6, 4, 3, 3, dtype=U8), U8(128), 0),
+        (quantised_values(6, 4, 3, 3, dtype=U8) // U8(2), U8(0), 0),
+        (quantised_values(6, 4, 3, 3, dtype=U8), U8(100), -28),
+        (quantised_values(6, 4, 3, 3) // S8(2), S8(20), 0),
     ],
 )
 def test_weights_are_signed_and_centred_where_they_fit(weights, zero, want):
@@ -48,7 +48,7 @@ def test_weights_are_signed_and_centred_where_they_fit(weights, zero, want):
     assert data(held.inputs[2]) == want
 
 
-def test_weights_quantised_in_the_graph_become_codes():
+def test_weights_quantised_in_the_graph_become_quantised_values():
     net = Net(x=(S8, (1, 4, 6, 6)))
     weights, scale = f32(6, 4, 3, 3), np.linspace(0.01, 0.02, 6).astype(np.float32)
     held = net.add("QuantizeLinear", weights, scale, np.zeros(6, S8), axis=0)
@@ -79,7 +79,7 @@ def test_weights_of_four_bits_are_unpacked(kind):
 @pytest.mark.parametrize("spelling", ["Gemm", "Transpose"])
 def test_transposed_weights_of_products_are_stored_turned(spelling):
     net = Net(x=(S8, (3, 8)))
-    weights, scale = codes(5, 8), np.linspace(0.01, 0.02, 5).astype(np.float32)
+    weights, scale = quantised_values(5, 8), np.linspace(0.01, 0.02, 5).astype(np.float32)
     held = net.add("DequantizeLinear", weights, scale, np.zeros(5, S8), axis=0)
     x = net.dq("x", SX, S8(3))
     if spelling == "Gemm":
@@ -96,8 +96,8 @@ def test_transposed_weights_of_products_are_stored_turned(spelling):
 
 def test_weights_of_float_operators_are_folded():
     net = Net(x=(np.float32, (3, 8)), q=(S8, (3, 8)))
-    net.add("MatMul", "x", net.dq(codes(8, 5), SW, S8(1)), out="a")
-    net.add("MatMul", net.dq("q", SX, S8(0)), net.dq(codes(8, 5), SW, S8(0)), out="b")
+    net.add("MatMul", "x", net.dq(quantised_values(8, 5), SW, S8(1)), out="a")
+    net.add("MatMul", net.dq("q", SX, S8(0)), net.dq(quantised_values(8, 5), SW, S8(0)), out="b")
     counts, _ = check(net.model(a=np.float32, b=np.float32))
     assert counts == {"MatMul": 2, "DequantizeLinear": 1}
 
@@ -113,29 +113,29 @@ def test_weights_in_blocks_are_folded():
     assert counts == {"MatMul": 1}
 
 
-def test_weights_beyond_the_budget_of_folding_stay_codes():
+def test_weights_beyond_the_budget_of_folding_stay_quantised_values():
     net = Net(x=(np.float32, (3, 8)))
-    net.add("MatMul", "x", net.dq(codes(8, 5), SW, S8(1)), out="y")
+    net.add("MatMul", "x", net.dq(quantised_values(8, 5), SW, S8(1)), out="y")
     counts, _ = check(net.model(y=np.float32), fold_bytes=100)
     assert counts == {"MatMul": 1, "DequantizeLinear": 1}
 
 
 def test_weights_of_recurrent_operators_are_folded():
     net = Net(x=(S8, (4, 1, 3)))
-    parts = [net.dq(codes(1, 16, k), SW, S8(0)) for k in (3, 4)]
+    parts = [net.dq(quantised_values(1, 16, k), SW, S8(0)) for k in (3, 4)]
     net.add("LSTM", net.dq("x", SX, S8(0)), *parts, out=["y"], hidden_size=4)
     net.nodes[-1].output[0] = "y"
     counts, _ = check(net.model(y=np.float32))
     assert counts == {"LSTM": 1, "DequantizeLinear": 1}
 
 
-@pytest.mark.parametrize("kind", ["float", "codes", "other scale", "absent"])
-def test_biases_that_are_multiples_become_codes(kind):
+@pytest.mark.parametrize("kind", ["float", "quantised", "other scale", "absent"])
+def test_biases_that_are_multiples_become_quantised_values(kind):
     net = Net(x=(S8, (1, 4, 6, 6)))
     unit, steps = np.float32(SX) * np.float32(SW), np.arange(-600, 600, 200, dtype=S32)
     bias = {
         "float": lambda: [(steps * unit).astype(np.float32)],
-        "codes": lambda: [net.dq(steps, unit, S32(0))],
+        "quantised": lambda: [net.dq(steps, unit, S32(0))],
         "other scale": lambda: [net.dq(steps // 2, 2 * unit, S32(0))],
         "absent": list,
     }[kind]()
@@ -157,7 +157,7 @@ def test_a_bias_between_the_multiples_stays():
 def test_the_bias_added_to_a_product():
     net = Net(x=(S8, (3, 8)))
     scale = np.linspace(0.01, 0.02, 5).astype(np.float32)
-    held = net.add("DequantizeLinear", codes(8, 5), scale, np.zeros(5, S8), axis=1)
+    held = net.add("DequantizeLinear", quantised_values(8, 5), scale, np.zeros(5, S8), axis=1)
     product = net.add("MatMul", net.dq("x", SX, S8(3)), held)
     steps = np.array([-700, 0, 100, 300, 500])
     bias = (steps * (np.float32(SX) * scale)).astype(np.float32)
@@ -173,10 +173,10 @@ def test_the_bias_added_to_a_product():
 
 @pytest.mark.parametrize("channels", [False, True])
 @pytest.mark.parametrize("spelling", ["BatchNormalization", "Mul", "Add"])
-def test_scales_behind_a_convolution_of_codes_are_absorbed(channels, spelling):
+def test_scales_behind_a_convolution_of_quantised_values_are_absorbed(channels, spelling):
     net = Net(x=(S8, (1, 4, 6, 6)))
     zero = np.zeros(6 if channels else (), S8)
-    weights = np.maximum(codes(6, 4, 3, 3), S8(-127))
+    weights = np.maximum(quantised_values(6, 4, 3, 3), S8(-127))
     scale = np.linspace(0.01, 0.02, 6).astype(np.float32) if channels else scales(SW)
     held = net.add("DequantizeLinear", weights, scale, zero, axis=0)
     product = net.add("Conv", net.dq("x", SX, S8(3)), held, f32(6))
@@ -195,9 +195,9 @@ def test_scales_behind_a_convolution_of_codes_are_absorbed(channels, spelling):
     assert np.all(data(held.inputs[1]) > 0)
 
 
-def test_codes_without_a_negative_are_not_negated():
+def test_quantised_values_without_a_negative_are_not_negated():
     net = Net(x=(S8, (1, 4, 6, 6)))
-    weights = codes(2, 4, 1, 1)
+    weights = quantised_values(2, 4, 1, 1)
     weights[0, 0] = -128
     product = net.add("Conv", net.dq("x", SX, S8(3)), net.dq(weights, SW, S8(0)))
     net.q(net.add("Mul", product, np.array([[[-1]], [[2]]], np.float32)), 0.3, S8(4), out="y")
@@ -239,9 +239,13 @@ def test_many_weights_of_four_bits_stay_packed(kind, form, zeros):
 
 @pytest.mark.parametrize(
     ("op_type", "constants", "kept"),
-    [("Add", codes(8), True), ("Add", S8(5), False), ("Div", np.arange(1, 9, dtype=S8), False)],
+    [
+        ("Add", quantised_values(8), True),
+        ("Add", S8(5), False),
+        ("Div", np.arange(1, 9, dtype=S8), False),
+    ],
 )
-def test_constants_that_codes_meet(op_type, constants, kept):
+def test_constants_that_quantised_values_meet(op_type, constants, kept):
     net = Net(x=(S8, (3, 8)))
     made = net.add(op_type, net.dq("x", SX, S8(3)), net.dq(constants, SW, S8(0)))
     net.q(made, 1.0 if op_type == "Div" else 0.04, S8(4), out="y")
@@ -251,7 +255,7 @@ def test_constants_that_codes_meet(op_type, constants, kept):
 
 def test_weights_of_transposed_convolutions_stay():
     net = Net(x=(S8, (1, 4, 5, 5)))
-    weights = net.dq(codes(4, 3, 2, 2), SW, S8(0))
+    weights = net.dq(quantised_values(4, 3, 2, 2), SW, S8(0))
     made = net.add("ConvTranspose", net.dq("x", SX, S8(3)), weights, strides=[2, 2])
     net.q(made, 0.3, S8(4), out="y")
     counts, _ = check(net.model(y=S8), step=1)

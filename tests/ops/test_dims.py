@@ -273,7 +273,7 @@ def mixes() -> Iterator[Family]:
 
 def coded(rows: int | str, inner: int | str) -> Family:
     """A product of quantised values, a zero point for each column of the weights."""
-    codes = np.random.default_rng(0).integers(-9, 9, (3, 4)).astype(np.int8)
+    quantised = np.random.default_rng(0).integers(-9, 9, (3, 4)).astype(np.int8)
     inputs: dict[str, Shape] = {"x": (rows, inner)} | ({} if inner == 3 else {"w": (inner, 4)})
     return Family(
         f"MatMulInteger {rows} {inner}",
@@ -282,9 +282,9 @@ def coded(rows: int | str, inner: int | str) -> Family:
         {"y": None},
         {"N": (1, 3)},
         [{"N": 1}, {"N": 2}, {"N": 3}],
-        {"z": np.array([1, -2, 0, 5], np.int8)} | ({"w": codes} if inner == 3 else {}),
+        {"z": np.array([1, -2, 0, 5], np.int8)} | ({"w": quantised} if inner == 3 else {}),
         {"x": onnx.TensorProto.INT8, "w": onnx.TensorProto.INT8, "y": onnx.TensorProto.INT32},
-        lambda _, shape: codes[: shape[0], : shape[1]],
+        lambda _, shape: quantised[: shape[0], : shape[1]],
     )
 
 

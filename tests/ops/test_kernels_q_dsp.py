@@ -34,7 +34,7 @@ def rescaled(acc: Array, sx: float, sw: Array, sy: float, rq: int) -> Array:
     return np.asarray((high + half) // 2**right, np.int64)
 
 
-def codes(acc: Array, s: QConv | QFc, scale: tuple[float, Array, float]) -> Array:
+def quantised_values(acc: Array, s: QConv | QFc, scale: tuple[float, Array, float]) -> Array:
     """The stored quantised values."""
     return np.asarray(np.clip(rescaled(acc, *scale, s.rq) + s.y_zero, s.lo, s.hi), np.int8)
 
@@ -111,7 +111,7 @@ def conv_case(s: QConv, groups: int = 1, weights: str = "random", big: float = 1
         top = 31.0 * sy / sx
         sw = np.geomspace(top * 2.0**-40, top, len(sw)).astype(np.float32)
     scale = (sx, sw, sy / big)
-    return invocation(call, s, x, scale, codes(sums, s, scale))
+    return invocation(call, s, x, scale, quantised_values(sums, s, scale))
 
 
 def fc_case(s: QFc, weights: str = "random") -> Planned:
@@ -125,7 +125,7 @@ def fc_case(s: QFc, weights: str = "random") -> Planned:
     call = conv_dsp.plan_fc(s, w, folded.astype(np.int32), "speed")
     sums = x.astype(np.int64) @ w.T.astype(np.int64) + folded
     scale = scales(rng, s, s.n, sums)
-    return invocation(call, s, x, scale, codes(sums, s, scale))
+    return invocation(call, s, x, scale, quantised_values(sums, s, scale))
 
 
 PARTS = (

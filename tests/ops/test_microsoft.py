@@ -168,7 +168,7 @@ def test_the_operator_that_onnxruntime_puts_in_the_domain_of_onnx():
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("columns", [1, 24])
-def test_attention_on_codes(masked, columns):
+def test_attention_on_quantised_values(masked, columns):
     rng = np.random.default_rng(3)
     inputs = {
         "x": rng.integers(0, 256, (2, 5, 8)).astype(np.uint8),

@@ -105,8 +105,8 @@ def test_a_batch_normalisation_that_no_convolution_takes(tmp_path: Path) -> None
     model = net.model(y=S16)
     onnx.save(model, tmp_path / "m.onnx")
     bundle = aot.compile(tmp_path / "m.onnx", tmp_path / "out")
-    codes = rng.integers(-32768, 32768, SHAPE).astype(S16)
-    want = in_onnxruntime(model, {"x": codes})[0].astype(int)
-    got = np.asarray(bundle.load()(codes)).astype(int)
+    quantised = rng.integers(-32768, 32768, SHAPE).astype(S16)
+    want = in_onnxruntime(model, {"x": quantised})[0].astype(int)
+    got = np.asarray(bundle.load()(quantised)).astype(int)
     assert np.abs(got - want).max() <= 1 and np.mean(got != want) <= 0.001
     assert {n["kernel"] for n in bundle.manifest["nodes"]} == {"aot_qchannel_s16"}

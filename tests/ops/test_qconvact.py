@@ -42,10 +42,10 @@ def weighted(net: Net, dtype: type, reach: float, dense: bool) -> str:
     rng = np.random.default_rng(7)
     shape = (60, CHANNELS) if dense else (CHANNELS, SHAPE[1], 3, 3)
     depth = 60 if dense else SHAPE[1] * 9
-    codes = rng.integers(-127, 128, shape).astype(S8)
+    quantised = rng.integers(-127, 128, shape).astype(S8)
     step = reach / (np.sqrt(depth) * 74 * 74 * 0.03)
     scales = rng.uniform(step / 2, step * 1.5, CHANNELS).astype(np.float32)
-    w = net.dq(codes, scales, np.zeros(CHANNELS, S8), axis=1 if dense else 0)
+    w = net.dq(quantised, scales, np.zeros(CHANNELS, S8), axis=1 if dense else 0)
     x = net.dq("x", 0.03, dtype(-7 if dtype is S8 else 121))
     bias = (rng.integers(-3000, 3000, CHANNELS) * np.float32(0.03) * scales).astype(np.float32)
     if dense:
@@ -54,7 +54,9 @@ def weighted(net: Net, dtype: type, reach: float, dense: bool) -> str:
 
 
 @pytest.mark.parametrize(("dtype", "dense"), [(S8, False), (U8, True)])
-def test_codes_are_those_of_onnxruntime(dtype: type, dense: bool, tmp_path: Path) -> None:
+def test_quantised_values_are_those_of_onnxruntime(
+    dtype: type, dense: bool, tmp_path: Path
+) -> None:
     net, made = Net(x=(dtype, (1200, 60) if dense else SHAPE)), {}
     for k, (layer, scale, reach) in enumerate(LAYERS.values()):
         zero = -128 if "sigmoid" in list(LAYERS)[k] else -60

@@ -13,14 +13,14 @@ from aot.load import LoadOptions, load
 from aot.normalise import normalise
 from aot.ops.registry import load_all
 from aot.partition.select import select
-from quant_graphs import S8, SX, Net, codes, convolved
+from quant_graphs import S8, SX, Net, convolved, quantised_values
 
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_larger_convolution_takes_the_sum(swapped):
     net = Net(x=(np.int8, (1, 4, 8, 8)))
     large = convolved(net, "x", pads=[1, 1, 1, 1])
-    small = convolved(net, "x", weights=codes(6, 4, 1, 1))
+    small = convolved(net, "x", weights=quantised_values(6, 4, 1, 1))
     read = [net.dq(net.q(v, SX, S8(-4)), SX, S8(-4)) for v in (large, small)]
     total = net.add("Add", *(reversed(read) if swapped else read))
     net.q(total, 2 * SX, S8(5), out="y")
@@ -33,7 +33,7 @@ def test_the_larger_convolution_takes_the_sum(swapped):
 
 
 @pytest.mark.parametrize("kind", ["Conv", "MatMul"])
-def test_sums_that_never_are_codes(kind, tmp_path):
+def test_sums_that_never_are_quantised_values(kind, tmp_path):
     """A product added to quantised values without a QuantizeLinear between: one rounding, in
     integers."""
     shape = (1, 16, 12, 12) if kind == "Conv" else (150, 24)
@@ -41,10 +41,10 @@ def test_sums_that_never_are_codes(kind, tmp_path):
     x = net.dq("x", SX, S8(-4))
     if kind == "Conv":
         steps = np.linspace(0.002, 0.006, 16).astype(np.float32)
-        w = net.dq(codes(16, 16, 3, 3), steps, np.zeros(16, S8), axis=0)
+        w = net.dq(quantised_values(16, 16, 3, 3), steps, np.zeros(16, S8), axis=0)
         made = net.add("Conv", x, w, np.linspace(-1, 1, 16).astype(np.float32), pads=[1, 1, 1, 1])
     else:
-        made = net.add("MatMul", x, net.dq(codes(24, 24), 0.004, S8(0)))
+        made = net.add("MatMul", x, net.dq(quantised_values(24, 24), 0.004, S8(0)))
     net.q(net.add("Relu", net.add("Add", x, made)), 0.07, S8(-128), out="y")
     model = net.model(y=S8)
     onnx.save(model, tmp_path / "m.onnx")
@@ -52,7 +52,7 @@ def test_sums_that_never_are_codes(kind, tmp_path):
     kernels = [n["kernel"] for n in bundle.manifest["nodes"]]
     assert any("qconv_sum" in k for k in kernels), kernels
     assert not any("f32" in k or "quantize" in k for k in kernels), kernels
-    given = codes(*shape)
+    given = quantised_values(*shape)
     got = np.asarray(bundle.load()(given)).astype(int)
     want = onnx.reference.ReferenceEvaluator(model).run(None, {"x": given})[0].astype(int)
     assert np.abs(got - want).max() <= 1

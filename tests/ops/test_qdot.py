@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of codes by dot products: the operators' cases, with the CPU's unit and in plain C."""
+"""Quantised products by dot products: the operators' cases, with the CPU's unit and in plain C."""
 
 from __future__ import annotations
 

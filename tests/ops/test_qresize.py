@@ -27,7 +27,7 @@ def resized(model: onnx.ModelProto, x: np.ndarray, tmp_path: Path) -> np.ndarray
 
 
 @pytest.mark.parametrize(("mode", "same"), [("linear", 1), ("linear", 0), ("cubic", 0)])
-def test_codes_are_those_of_float32(mode: str, same: int, tmp_path: Path) -> None:
+def test_quantised_values_are_those_of_float32(mode: str, same: int, tmp_path: Path) -> None:
     """One rounding of exact sums; where the real result is a half, those of onnxruntime."""
     shape = (1, 6, 20, 24)
     net = Net(x=(S8, shape))
@@ -58,7 +58,7 @@ WIDE: list[tuple[type, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
-def test_16_bit_codes_are_those_of_float32(tmp_path: Path) -> None:
+def test_16_bit_quantised_values_are_those_of_float32(tmp_path: Path) -> None:
     """Random quantised values of the whole range and of its ends, factors that no float32 holds."""
     net, feeds, rng = Net(), {}, np.random.default_rng(16)
     for k, (dtype, shape, size, attrs) in enumerate(WIDE):

@@ -45,10 +45,10 @@ def layer(
     net = Net(x=(dtype, (*first, FEATURES)))
     operands = [net.dq("x", 0.02, dtype(-9 if dtype is S8 else 119))]
     for depth in (FEATURES, HIDDEN):
-        codes = rng.integers(-127, 128, (directions, rows, depth)).astype(S8)
+        quantised = rng.integers(-127, 128, (directions, rows, depth)).astype(S8)
         step = reach / np.sqrt(HIDDEN) / 127
         scale = scales(*rng.uniform(step / 2, step, rows)) if per_channel else scales(step)
-        operands.append(net.dq(codes, scale, np.zeros(scale.shape, S8), axis=1))
+        operands.append(net.dq(quantised, scale, np.zeros(scale.shape, S8), axis=1))
     bias = rng.integers(-3000, 3000, (directions, 2 * rows)).astype(S32)
     operands.append(net.dq(bias, 1e-4, S32(0)))
     names = ["a", "h"][: result + 1]
@@ -75,7 +75,7 @@ def both(model: onnx.ModelProto, x: np.ndarray, folder: Path) -> tuple[np.ndarra
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: f"{f[0]}-{'-'.join(map(str, f[1].values()))}")
-def test_codes_are_those_of_onnxruntime(form: tuple[Any, ...], tmp_path: Path) -> None:
+def test_quantised_values_are_those_of_onnxruntime(form: tuple[Any, ...], tmp_path: Path) -> None:
     dtype = form[-1]
     info = np.iinfo(dtype)
     count = 4 if form[2] == 0 else 200
@@ -140,11 +140,11 @@ def test_states_and_the_last_of_them(direction: str, layout: int, tmp_path: Path
     kernels = [n["kernel"] for n in bundle.manifest["nodes"]]
     assert not any("f32" in k or "quantize" in k for k in kernels), kernels
     x = np.random.default_rng(5).integers(-128, 128, bundle_shape(model)).astype(S8)
-    every, last_codes = bundle.load()(x)
+    every, last_values = bundle.load()(x)
     parts = [1] if direction == "reverse" else [0, 1] if direction == "bidirectional" else [0]
     states = np.moveaxis(np.asarray(every), (1, 2) if layout else (0, 1), (0, 1))
     want = [states[0 if way else -1, k] for k, way in enumerate(parts)]
-    np.testing.assert_array_equal(last_codes, np.stack(want, 1 if layout else 0))
+    np.testing.assert_array_equal(last_values, np.stack(want, 1 if layout else 0))
 
 
 def bundle_shape(model: onnx.ModelProto) -> tuple[int, ...]:
@@ -155,7 +155,7 @@ def bundle_shape(model: onnx.ModelProto) -> tuple[int, ...]:
     ("kind", "direction", "dtype"),
     [("LSTM", "bidirectional", np.uint8), ("GRU", "reverse", S8), ("RNN", "forward", S8)],
 )
-def test_states_and_the_last_of_them_in_other_codes(
+def test_states_and_the_last_of_them_in_other_quantised_values(
     kind: str, direction: str, dtype: Any, tmp_path: Path
 ) -> None:
     """Y and Y_h with parameters of their own: one layer of integers makes both."""
@@ -166,8 +166,8 @@ def test_states_and_the_last_of_them_in_other_codes(
     scale = onnx.numpy_helper.from_array(np.array(0.0049, np.float32), "sh")
     model.graph.initializer.extend([scale, zero])
     model.graph.node.append(onnx.helper.make_node("QuantizeLinear", ["h", "sh", "zh"], ["last"]))
-    kind_of_codes = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    model.graph.output.append(onnx.helper.make_tensor_value_info("last", kind_of_codes, None))
+    onnx_type = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("last", onnx_type, None))
     onnx.save(model, tmp_path / "m.onnx")
     bundle = aot.compile(tmp_path / "m.onnx", tmp_path / "out")
     kernels = [n["kernel"] for n in bundle.manifest["nodes"]]

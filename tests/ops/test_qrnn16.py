@@ -30,10 +30,10 @@ def layer(
     step = 0.02 if np.dtype(xt).itemsize == 1 else 0.02 / 256
     operands = [net.dq("x", step, xt(30000 if xt is U16 else 3))]
     for depth in (FEATURES, HIDDEN):
-        codes = rng.integers(-127, 128, (directions, rows, depth)).astype(S8)
+        quantised = rng.integers(-127, 128, (directions, rows, depth)).astype(S8)
         most = reach / np.sqrt(HIDDEN) / 127
         scale = scales(*rng.uniform(most / 2, most, rows))
-        operands.append(net.dq(codes, scale, np.zeros(scale.shape, S8), axis=1))
+        operands.append(net.dq(quantised, scale, np.zeros(scale.shape, S8), axis=1))
     bias = rng.integers(-3000, 3000, (directions, 2 * rows)).astype(S32)
     operands.append(net.dq(bias, 1e-4, S32(0)))
     net.add(kind, *operands, out=["a", "h"], hidden_size=HIDDEN, **attributes)
@@ -56,7 +56,7 @@ def layer(
         ("LSTM", (S16, S16), 200, 10.0, False, {}, 0.003),  # saturated gates, cells grow to tens
     ],
 )
-def test_codes_are_those_of_onnxruntime(
+def test_quantised_values_are_those_of_onnxruntime(
     kind: str, types: Any, steps: int, reach: float, two: bool, attributes: Any, unequal: float,
     tmp_path: Path,
 ) -> None:  # fmt: skip

@@ -48,7 +48,7 @@ LAYERS: list[tuple[str, type, int, tuple[float, int], tuple[float, int]]] = [
 ]
 
 
-def test_codes_are_those_of_float32(tmp_path: Path) -> None:
+def test_quantised_values_are_those_of_float32(tmp_path: Path) -> None:
     net, feeds = Net(), {}
     for k, (op, dtype, extent, source, result) in enumerate(LAYERS):
         x = feeds[f"x{k}"] = rows(dtype, extent)

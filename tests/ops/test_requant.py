@@ -24,7 +24,8 @@ Run = Callable[[int, Array, Array, Array | None], Array]
 SOURCE = r"""
 #include "aot_requant.h"
 void sums(int32_t *y, const int32_t *acc, const int32_t *mult, const int8_t *shift, int n, int rq);
-void codes(int32_t *y, const int32_t *acc, const int32_t *mult, const int8_t *shift, int n, int rq);
+void requantised(int32_t *y, const int32_t *acc, const int32_t *mult, const int8_t *shift, int n,
+                 int rq);
 #define LOOP(EXPR)                                                                                 \
     for (int i = 0; i < n; ++i) {                                                                  \
         const int32_t a = acc[i], m = mult[i], s = shift != NULL ? shift[i] : 0;                   \
@@ -39,8 +40,8 @@ void sums(int32_t *y, const int32_t *acc, const int32_t *mult, const int8_t *shi
         LOOP(aot_requant(a, m, s, 2))
     }
 }
-void codes(int32_t *y, const int32_t *acc, const int32_t *mult, const int8_t *shift, int n,
-           int rq) {
+void requantised(int32_t *y, const int32_t *acc, const int32_t *mult, const int8_t *shift, int n,
+                 int rq) {
     if (rq == 0) {
         LOOP(aot_requant_code(a, m, s, -5, -128, 120, 0))
     } else {
@@ -123,8 +124,8 @@ def test_float_and_integer_forms_are_the_definition(run: Any) -> None:
     for rq in (requant.FLOAT, requant.INTEGER):
         mult, shift = requant.multipliers(1.0, scale, 1.0, rq)
         np.testing.assert_array_equal(run("sums", rq, acc, mult, shift), expected)
-        codes = np.clip(expected, -123, 125) - 5
-        np.testing.assert_array_equal(run("codes", rq, acc, mult, shift), codes)
+        quantised = np.clip(expected, -123, 125) - 5
+        np.testing.assert_array_equal(run("requantised", rq, acc, mult, shift), quantised)
     assert np.array_equal(requant.scales(1.0, scale, 1.0), scale * ones)
     ties = np.abs(acc * scale.astype(np.float64) % 1 - 0.5) < 1e-12
     assert ties.sum() > 1000, "the pairs contain no ties"

@@ -18,7 +18,7 @@ SEEDS = range(300, 340) if os.environ.get("AOT_FULL") else (3, 8)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_same_codes_as_whole_tensors(seed: int, tmp_path: Path) -> None:
+def test_same_quantised_values_as_whole_tensors(seed: int, tmp_path: Path) -> None:
     model = random_network(seed)
     found = []
     for objective in ("flash", "ram"):

@@ -176,22 +176,22 @@ def quantises(record: Operator, trait: Quantises, one: Case) -> bool | None:
     feeds[record.names(1)[0]] = RNG.standard_normal(x.shape).astype(np.float32)
     node = helper.make_node(record.name, list(feeds), outputs)
     found = dict(zip(outputs, ReferenceEvaluator(node).run(None, feeds), strict=True)) | feeds
-    codes, scale, zero = (np.asarray(found[n]) for n in (outputs[0], trait.scale, trait.zero))
-    if codes.dtype.kind not in "iu":
+    quantised, scale, zero = (np.asarray(found[n]) for n in (outputs[0], trait.scale, trait.zero))
+    if quantised.dtype.kind not in "iu":
         return None
-    ends = np.iinfo(codes.dtype)
+    ends = np.iinfo(quantised.dtype)
     want = np.clip(np.rint(feeds[record.names(1)[0]] / scale) + zero, ends.min, ends.max)
-    return bool((codes == want).all())
+    return bool((quantised == want).all())
 
 
 def dequantises(record: Operator, trait: Dequantises, one: Case) -> bool | None:
     """The numbers are (x - zero) * scale."""
     names = record.names(len(one.inputs))
     given = dict(zip(names, map(np.asarray, one.inputs), strict=True))
-    codes, scale = given[names[0]], given[trait.scale]
-    if codes.dtype.kind not in "iu" or scale.ndim or one.attrs or trait.zero not in given:
+    quantised, scale = given[names[0]], given[trait.scale]
+    if quantised.dtype.kind not in "iu" or scale.ndim or one.attrs or trait.zero not in given:
         return None
-    want = (codes.astype(np.int64) - given[trait.zero]) * scale
+    want = (quantised.astype(np.int64) - given[trait.zero]) * scale
     return same(compute(record, one.inputs, one.attrs), want.astype(scale.dtype))
 
 

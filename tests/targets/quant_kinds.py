@@ -55,11 +55,11 @@ class Layers(Net):
 
     def weights(self, *shape: int, axis: int = -1) -> str:
         """int8 weights with one scale, or one per channel of `axis`."""
-        codes = (np.arange(np.prod(shape)).reshape(shape) * 37 % 251 - 125).astype(np.int8)
+        quantised = (np.arange(np.prod(shape)).reshape(shape) * 37 % 251 - 125).astype(np.int8)
         if axis < 0:
-            return str(self.dq(codes, 0.01, np.int8(0)))
+            return str(self.dq(quantised, 0.01, np.int8(0)))
         scales = np.linspace(0.005, 0.01, shape[axis], dtype=np.float32)
-        return str(self.dq(codes, scales, np.zeros(shape[axis], np.int8), axis=axis))
+        return str(self.dq(quantised, scales, np.zeros(shape[axis], np.int8), axis=axis))
 
     def close(self, made: Made) -> None:
         """Quantised values of what a layer made, as outputs."""

@@ -92,7 +92,7 @@ def is_float(kernel: str) -> bool:
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint16])
-def test_every_operator_on_codes(dtype: type) -> None:
+def test_every_operator_on_quantised_values(dtype: type) -> None:
     if dtype is np.uint16 and not FULL:
         pytest.skip("AOT_FULL=1 compiles these too")
     wanted = [k for k in KINDS if k not in still_float(dtype)]

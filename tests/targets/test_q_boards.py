@@ -14,7 +14,7 @@ import pytest
 import aot
 from aot.cli import main
 from aot.npz import read_npz
-from quant_graphs import S8, Net, codes, scales
+from quant_graphs import S8, Net, quantised_values, scales
 from targets.images import need_tools
 
 RNG = np.random.default_rng(5)
@@ -25,7 +25,7 @@ CASES = (("cortex-m0", "onnx"), ("cortex-m3", "tflite"), ("rv32imac", "onnx"))
 def weights(net: Net, *shape: int) -> str:
     """Dequantised weights, one scale per output channel."""
     scale = scales(*RNG.uniform(0.002, 0.02, shape[0]))
-    name: str = net.dq(codes(*shape), scale, np.zeros(shape[0], S8), axis=0)
+    name: str = net.dq(quantised_values(*shape), scale, np.zeros(shape[0], S8), axis=0)
     return name
 
 
@@ -47,13 +47,13 @@ def odd_shapes() -> onnx.ModelProto:
     d = layer(net, c, weights(net, 6, 9, 2, 3), "d", pads=[0, 1, 1, 1])
     e = layer(net, d, weights(net, 70, 6, 1, 1), "e")
     flat = net.add("Reshape", net.dq(e, 0.07, S8(-11)), np.array([1, -1], np.int64))
-    y = net.add("MatMul", flat, net.dq(codes(1400, 5), 0.002, S8(0)))
+    y = net.add("MatMul", flat, net.dq(quantised_values(1400, 5), 0.002, S8(0)))
     net.q(y, 0.9, S8(3), out="y")
     return net.model(**{name: S8 for name in "abcdey"})
 
 
 @pytest.mark.parametrize(("core", "requant"), CASES)
-def test_same_codes_as_the_host(core: str, requant: str, tmp_path: Path) -> None:
+def test_same_quantised_values_as_the_host(core: str, requant: str, tmp_path: Path) -> None:
     need_tools(core)
     model, samples = tmp_path / "odd.onnx", tmp_path / "in.npz"
     onnx.save(odd_shapes(), model)

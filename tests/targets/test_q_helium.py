@@ -14,7 +14,7 @@ import pytest
 import aot
 from aot.cli import main
 from aot.npz import read_npz
-from quant_graphs import S8, Net, codes, scales
+from quant_graphs import S8, Net, quantised_values, scales
 from targets.images import need_tools
 
 RNG = np.random.default_rng(8)
@@ -30,7 +30,9 @@ def elementwise() -> onnx.ModelProto:
     net.q(net.add("Add", x, z), 0.04, S8(3), out="a")
     net.q(net.add("Sub", z, x), 0.1, S8(0), out="b")
     net.q(net.add("Relu", net.add("Add", x, x)), 0.1, S8(-128), out="c")
-    w = net.dq(codes(7, 7, 3, 3), scales(*np.linspace(0.004, 0.01, 7)), np.zeros(7, S8), axis=0)
+    w = net.dq(
+        quantised_values(7, 7, 3, 3), scales(*np.linspace(0.004, 0.01, 7)), np.zeros(7, S8), axis=0
+    )
     conv = net.q(net.add("Conv", x, w, pads=[1, 1, 1, 1]), 0.08, S8(5))
     net.q(net.add("Add", net.dq(conv, 0.08, S8(5)), z), 0.09, S8(-4), out="d")
     net.q(net.add("AveragePool", x, kernel_shape=[3, 2], pads=[1, 0, 0, 1]), 0.03, S8(1), out="e")
@@ -40,7 +42,7 @@ def elementwise() -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("requant", ["onnx", "tflite"])
-def test_same_codes_as_the_host(requant: str, tmp_path: Path) -> None:
+def test_same_quantised_values_as_the_host(requant: str, tmp_path: Path) -> None:
     need_tools("cortex-m55")
     model, samples = tmp_path / "m.onnx", tmp_path / "in.npz"
     onnx.save(elementwise(), model)

@@ -33,8 +33,8 @@ def model() -> onnx.ModelProto:
             operands.append(net.dq(w, 0.003, S8(0)))
         made = net.add(kind, *operands, hidden_size=hidden, **attributes)
         flat = net.add("Squeeze", made, np.array([1], np.int64))
-        codes = net.q(flat, 2 / 255, S8(0), out=f"y{i}")
-        value, depth = net.dq(codes, 2 / 255, S8(0)), hidden
+        quantised = net.q(flat, 2 / 255, S8(0), out=f"y{i}")
+        value, depth = net.dq(quantised, 2 / 255, S8(0)), hidden
     sizes = np.array([1, 5, 9, 11], np.int64)
     big = net.add("Resize", net.dq("image", 0.03, S8(4)), "", "", sizes, mode="linear")
     net.q(big, 0.028, S8(-2), out="z")
@@ -42,7 +42,7 @@ def model() -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "rv32imac"])
-def test_same_codes_as_the_host(core: str, tmp_path: Path) -> None:
+def test_same_quantised_values_as_the_host(core: str, tmp_path: Path) -> None:
     need_tools(core)
     path, samples = tmp_path / "layers.onnx", tmp_path / "in.npz"
     onnx.save(model(), path)

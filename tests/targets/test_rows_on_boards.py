@@ -21,7 +21,7 @@ CASES = (
 
 
 @pytest.mark.parametrize(("core", "name", "options", "memory"), CASES)
-def test_fits_and_gives_the_codes_of_the_host(
+def test_fits_and_gives_the_quantised_values_of_the_host(
     core: str, name: str, options: dict[str, Any], memory: int, models_folder: Path, tmp_path: Path
 ) -> None:
     need_tools(core)
@@ -40,6 +40,6 @@ def test_fits_and_gives_the_codes_of_the_host(
         words = ["--inputs", str(samples), "--outputs", str(tmp_path / "out.npz")]
         assert main(["run", str(bundle.out), *words]) == 0
         results.append(read_npz(tmp_path / "out.npz"))
-    for key, codes in results[0].items():
-        np.testing.assert_array_equal(codes, results[1][key], err_msg=key)
-        assert len(np.unique(codes)) > 1
+    for key, quantised in results[0].items():
+        np.testing.assert_array_equal(quantised, results[1][key], err_msg=key)
+        assert len(np.unique(quantised)) > 1

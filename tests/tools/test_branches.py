@@ -25,7 +25,6 @@ from branch_cases import (
     RNG,
     attended,
     chosen,
-    codes,
     cuts,
     distinct,
     f32,
@@ -33,6 +32,7 @@ from branch_cases import (
     layers,
     node,
     numbers,
+    quantised_values,
     wild,
 )
 from needs import need
@@ -195,7 +195,7 @@ def filters() -> list[Any]:
 
 
 #: What moves and converts, the same C for every width; what has kernels of vectors.
-SCALAR = (scattered, casts, numbers, wild, chosen, codes, cuts, distinct, forests)
+SCALAR = (scattered, casts, numbers, wild, chosen, quantised_values, cuts, distinct, forests)
 VECTOR = (elementwise, sampled, products, windows, edges, filters, layers, attended)
 
 

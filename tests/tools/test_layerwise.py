@@ -45,7 +45,7 @@ def test_values_of_another_type_or_shape_are_not_compared() -> None:
     assert [w.value for w in known(written(manifest), theirs).values()] == ["a"]
 
 
-def test_unsigned_codes_are_stored_128_lower_and_channels_last(tmp_path: Path) -> None:
+def test_unsigned_quantised_values_are_stored_128_lower_and_channels_last(tmp_path: Path) -> None:
     w = Written("a", (1, 2, 1, 2), "int8", Layout(2), 128)
     theirs = np.array([[[[0, 1]], [[254, 255]]]], np.uint8)
     place(tmp_path, {(4, 0): w}, {"a": theirs})
@@ -63,10 +63,12 @@ def compared(folder: Path, w: Written, ours: np.ndarray, theirs: np.ndarray) -> 
 
 
 @pytest.mark.parametrize("op, off, passes", [("Conv", 1, True), ("Conv", 2, False)])
-def test_codes_may_differ_by_one(tmp_path: Path, op: str, off: int, passes: bool) -> None:
+def test_quantised_values_may_differ_by_one(
+    tmp_path: Path, op: str, off: int, passes: bool
+) -> None:
     w = Written("a", (4,), "int8", PLAIN, 0)
     found = compared(tmp_path, w, np.array([1, 2, 3, 4 + off], S8), np.array([1, 2, 3, 4], S8))
-    assert (found.codes, found.equal) == (4, 3)
+    assert (found.quantised, found.equal) == (4, 3)
     assert [d.passed for d in found.differences] == [passes]
 
 
@@ -79,10 +81,10 @@ def test_two_roundings_in_one_call_may_differ_by_three() -> None:
     assert [w.lsb for w in found.values()] == [1, 3]
 
 
-def test_integers_that_are_no_codes_are_exact(tmp_path: Path) -> None:
+def test_integers_that_are_no_quantised_values_are_exact(tmp_path: Path) -> None:
     w = Written("a", (2,), "int64", PLAIN, 0)
     found = compared(tmp_path, w, np.array([1, 2]), np.array([1, 3]))
-    assert not found.differences[0].passed and found.codes == 0
+    assert not found.differences[0].passed and found.quantised == 0
 
 
 def two_sums(path: Path) -> None:
@@ -132,7 +134,7 @@ def test_a_layer_that_is_wrong_is_found_and_named(tmp_path: Path) -> None:
     )
 
 
-def test_codes_of_several_layers_are_gated_by_distance_or_correlation() -> None:
+def test_quantised_values_of_several_layers_are_gated_by_distance_or_correlation() -> None:
     theirs = np.arange(-20, 20, dtype=S8)
     few, all_of_them = theirs.copy(), (theirs + 1).astype(S8)
     few[[3, 17]] += np.array([3, -4], S8)

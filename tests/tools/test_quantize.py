@@ -54,7 +54,7 @@ def labels_of(model: onnx.ModelProto) -> np.ndarray:
 
 
 @pytest.mark.parametrize("words", [[], ["--act", "uint8", "--per-tensor"]])
-def test_the_digits_are_recognised_by_codes(digits, words):
+def test_the_digits_are_recognised_by_quantised_values(digits, words):
     made = quantized(digits, *words)
     labels = np.load(DIGITS / "digits_test.npz")["labels"]
     assert np.mean(labels_of(made) == labels) > 0.97
@@ -65,7 +65,7 @@ def test_the_digits_are_recognised_by_codes(digits, words):
     assert {o.domain for o in made.opset_import} == {""}
 
 
-def test_the_spelling_by_operators_on_codes(digits):
+def test_the_spelling_by_operators_on_quantised_values(digits):
     made = quantized(digits, "--format", "qoperator")
     assert "QLinearConv" in {n.op_type for n in made.graph.node}
 

@@ -164,11 +164,11 @@ def _is_quantised(part: Part) -> bool:
     return any(n.op_type == "QuantizeLinear" for n in part.model.graph.node)
 
 
-def difference(got: np.ndarray, want: np.ndarray, case: Case, codes: bool = False) -> str:
-    """Empty if equal within the case's tolerance; `codes` may differ by one step, few of them."""
+def difference(got: np.ndarray, want: np.ndarray, case: Case, quantised: bool = False) -> str:
+    """Empty if equal within the case's tolerance; if `quantised`, few may differ by one step."""
     if got.shape != want.shape:
         return f"shape {got.shape}, expected {want.shape}"
-    if codes and got.dtype == want.dtype and got.dtype.itemsize == 1:
+    if quantised and got.dtype == want.dtype and got.dtype.itemsize == 1:
         apart = np.abs(got.astype(np.int16) - want.astype(np.int16))
         if apart.max(initial=0) <= 1 and np.count_nonzero(apart) <= max(1, apart.size // 100):
             return ""

@@ -23,7 +23,7 @@ from aot.vendor.cmsis_nn import backend
 from aot.vendor.cmsis_nn.base import Geometry
 from corpus_models import tflite_outputs
 from needs import need
-from quant_graphs import Net, codes
+from quant_graphs import Net, quantised_values
 
 HERE = Path(__file__).parent
 FULL = bool(os.environ.get("AOT_FULL"))
@@ -115,7 +115,7 @@ def test_networks_are_wholly_the_vendors(
 def conv(x: tuple[int, ...], w: tuple[int, ...], **attrs: object) -> Net:
     """A convolution between quantised values."""
     net = Net(x=("int8", x))
-    weights = net.dq(net.const(codes(*w)), 0.01, np.int8(0))
+    weights = net.dq(net.const(quantised_values(*w)), 0.01, np.int8(0))
     y = net.add("Conv", net.dq("x", 0.05, np.int8(3)), weights, **attrs)
     net.q(y, 0.2, np.int8(1), out="y")
     return net

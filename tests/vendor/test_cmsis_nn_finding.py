@@ -16,7 +16,7 @@ from cmsis_nn_roots import STANDIN, VARIABLE
 
 from aot.cli import main as aotc
 from aot.vendor.cmsis_nn import backend
-from quant_graphs import Net, codes
+from quant_graphs import Net, quantised_values
 
 PROJECT = """cmake_minimum_required(VERSION 3.16)
 project(p NONE)
@@ -117,7 +117,7 @@ def depthwise() -> onnx.ModelProto:
     """A convolution that wants scratch of a core with DSP instructions, and of no other."""
     net = Net(x=("int8", (1, 8, 9, 9)))
     x = net.dq("x", 0.05, np.int8(3))
-    w = net.dq(net.const(codes(8, 1, 5, 5)), 0.01, np.int8(0))
+    w = net.dq(net.const(quantised_values(8, 1, 5, 5)), 0.01, np.int8(0))
     y = net.add("Conv", x, w, group=8, kernel_shape=[5, 5])
     net.q(y, 0.2, np.int8(1), out="y")
     return net.model(y="int8")
@@ -140,7 +140,7 @@ def test_a_library_of_another_core_fails_the_run_and_writes_nowhere(
     options = [f"-D{VARIABLE}={STANDIN}", "-DCMAKE_C_FLAGS=-D__ARM_FEATURE_DSP=1"]
     subprocess.run([*configure, *options], check=True, capture_output=True)
     subprocess.run(["cmake", "--build", str(out)], check=True, capture_output=True)
-    np.savez(tmp_path / "in.npz", x=codes(1, 8, 9, 9))
+    np.savez(tmp_path / "in.npz", x=quantised_values(1, 8, 9, 9))
     ran = ["run", str(out), "--inputs", str(tmp_path / "in.npz")]
     assert aotc([*ran, "--outputs", str(tmp_path / "out.npz")]) == 1
     assert "vendor" in capfd.readouterr().err

@@ -25,7 +25,7 @@ PATTERNS = [p for p in backend.patterns if p.name in vars(int8_products)]
 REFUSED = {"qconv": 2, "qdense": 2}
 
 
-def parts_of_codes() -> tuple[list[merged.Part], dict[str, list[str]]]:
+def quantised_parts() -> tuple[list[merged.Part], dict[str, list[str]]]:
     """The cases that oneDNN takes, and why it refuses the others."""
     parts: list[merged.Part] = []
     refused: dict[str, list[str]] = {}
@@ -45,7 +45,7 @@ def parts_of_codes() -> tuple[list[merged.Part], dict[str, list[str]]]:
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list, list]:
-    parts, refused = parts_of_codes()
+    parts, refused = quantised_parts()
     assert {k: len(v) for k, v in refused.items()} == REFUSED
     out = tmp_path_factory.mktemp("codes") / "out"
     return out, parts, merged.compile_parts(parts, "dnnl", out)
@@ -64,15 +64,15 @@ def test_within_one_code(bundle: tuple[Path, list, list], generation: str, tmp_p
     merged.build(mine, {"dnnl_ROOT": root})
     os.environ["OMP_NUM_THREADS"] = "1"
     got = iter(merged.execute(merged.open_out(mine), arrays))
-    wrong, codes_seen, off = [], 0, 0
+    wrong, values_seen, off = [], 0, 0
     for part in parts:
         for want in part.want:
             apart = np.abs(next(got).astype(int) - want.astype(int))
-            codes_seen, off = codes_seen + apart.size, off + int((apart > 0).sum())
+            values_seen, off = values_seen + apart.size, off + int((apart > 0).sum())
             if apart.max(initial=0) > 1:
                 wrong.append(f"{part.label}: {(apart > 1).sum()} of {apart.size}, {apart.max()}")
     assert not wrong, "\n".join(wrong)
-    assert off < 0.01 * codes_seen, f"{off} of {codes_seen} quantised values are one off"
+    assert off < 0.01 * values_seen, f"{off} of {values_seen} quantised values are one off"
 
 
 def chain() -> onnx.ModelProto:

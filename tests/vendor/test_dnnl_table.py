@@ -72,7 +72,7 @@ def drawn(*shape: int, seed: int = 0, size: float = 1.0) -> Array:
     return (np.random.default_rng([seed, *shape]).standard_normal(shape) * size).astype(np.float32)
 
 
-def codes(*shape: int, seed: int = 0) -> Array:
+def quantised_values(*shape: int, seed: int = 0) -> Array:
     rng = np.random.default_rng([seed, *shape])
     return rng.integers(-128, 127, shape, endpoint=True).astype(np.int8)
 
@@ -138,7 +138,7 @@ def dequantised(g: Graph, array: Array, scale: object, const: bool, axis: int = 
     return g.op("DequantizeLinear", value, g.const(np.float32(scale)), g.const(zeros), axis=axis)
 
 
-def of_codes() -> Iterator[merged.Part]:
+def of_quantised() -> Iterator[merged.Part]:
     """Scale per channel, bias, optional Clip, optional sum, zero point of the result."""
     for kind, clip, residual in product(("conv2d", "dense"), (False, True), (False, True)):
         if kind == "dense" and residual:
@@ -146,19 +146,23 @@ def of_codes() -> Iterator[merged.Part]:
         g = Graph()
         steps = np.linspace(0.002, 0.006, 20).astype(np.float32)
         if kind == "dense":
-            x = dequantised(g, codes(5, 33), 0.03, False)
-            v = g.op("MatMul", x, dequantised(g, codes(33, 20), steps, True))
-            bias = codes(20).astype(np.int32) * 31
+            x = dequantised(g, quantised_values(5, 33), 0.03, False)
+            v = g.op("MatMul", x, dequantised(g, quantised_values(33, 20), steps, True))
+            bias = quantised_values(20).astype(np.int32) * 31
             v = g.op("Add", v, dequantised(g, bias, steps * np.float32(0.03), True, axis=0))
         else:
-            x = dequantised(g, codes(1, 6, 9, 7), 0.03, False)
-            w = dequantised(g, codes(20, 6, 3, 3), steps, True, axis=0)
+            x = dequantised(g, quantised_values(1, 6, 9, 7), 0.03, False)
+            w = dequantised(g, quantised_values(20, 6, 3, 3), steps, True, axis=0)
             bias = dequantised(
-                g, codes(20).astype(np.int32) * 31, steps * np.float32(0.03), True, axis=0
+                g,
+                quantised_values(20).astype(np.int32) * 31,
+                steps * np.float32(0.03),
+                True,
+                axis=0,
             )
             v = g.op("Conv", x, w, bias, pads=[1] * 4)
         if residual:
-            v = g.op("Add", v, dequantised(g, codes(1, 20, 9, 7, seed=5), 0.07, False))
+            v = g.op("Add", v, dequantised(g, quantised_values(1, 20, 9, 7, seed=5), 0.07, False))
         if clip:
             v = g.op("Clip", v, g.const(np.float32(0)), g.const(np.float32(6)))
         y = g.op("QuantizeLinear", v, g.const(np.float32(0.09)), g.const(np.int8(-7)))
@@ -206,7 +210,7 @@ def singles() -> Iterator[merged.Part]:
     yield g.part("layer_norm_in_parts", g.op("Add", scaled, g.const(drawn(32, seed=1))))
 
 
-PARTS = [*products(), *sums(), *of_codes(), *singles()]
+PARTS = [*products(), *sums(), *of_quantised(), *singles()]
 LABELS = [p.label for p in PARTS]
 
 

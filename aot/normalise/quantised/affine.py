@@ -37,8 +37,8 @@ def absorb_quantised(
     made = None if weights is None else _scaled(weights, p, scale, axis)
     if bias is None or made is None or weights is None:
         return None
-    codes, params = made
-    held = weights if codes is None else edit.const(codes, str(weights.name), weights.dtype)
+    quantised, params = made
+    held = weights if quantised is None else edit.const(quantised, str(weights.name), weights.dtype)
     new_bias = (bias * scale + shift).astype(np.float32)
     inputs = [
         linear.inputs[0],
@@ -71,11 +71,11 @@ def _bias(linear: ir.Node, channels: int) -> Array | None:
     data, source = array(value), dequantised(value)
     p = params_of(source)
     if data is None and source is not None and p is not None:
-        codes = array(source.inputs[0])
-        if codes is None:
+        quantised = array(source.inputs[0])
+        if quantised is None:
             return None
-        scale, zero = p.spread(codes.ndim)
-        data = (codes.astype(np.int64) - zero) * scale.astype(np.float64)
+        scale, zero = p.spread(quantised.ndim)
+        data = (quantised.astype(np.int64) - zero) * scale.astype(np.float64)
     if data is None or data.size not in (1, channels) or data.dtype.kind != "f":
         return None
     return np.broadcast_to(data.astype(np.float64).reshape(-1), (channels,))

@@ -87,10 +87,10 @@ def _respell(edit: Editor, node: ir.Node, index: int, product: ir.Node) -> None:
     if known is not None and known.same(unit) and bias.shape == (channels,):
         return
     steps = row / unit.scale.astype(np.float64)
-    codes = np.rint(steps)
-    if np.any(np.abs(steps - codes) > CLOSE) or np.any(np.abs(codes) > MOST):
+    quantised = np.rint(steps)
+    if np.any(np.abs(steps - quantised) > CLOSE) or np.any(np.abs(quantised) > MOST):
         return
-    made = edit.const(codes.astype(np.int32), f"{node.name}_bias")
+    made = edit.const(quantised.astype(np.int32), f"{node.name}_bias")
     edit.set_input(node, index, add_dequantise(edit, made, unit, before=node))
 
 
@@ -101,12 +101,12 @@ def _numbers(value: ir.Value | None) -> tuple[Array, Params | None] | None:
         return (data.astype(np.float64), None) if data.dtype == np.float32 else None
     source = dequantised(value)
     p = params_of(source)
-    codes = None if source is None else array(source.inputs[0])
-    if codes is None or p is None:
+    quantised = None if source is None else array(source.inputs[0])
+    if quantised is None or p is None:
         return None
-    scale, zero = p.spread(codes.ndim)
-    numbers = (codes.astype(np.int64) - zero) * scale.astype(np.float64)
-    return numbers, p if codes.dtype == np.int32 else None
+    scale, zero = p.spread(quantised.ndim)
+    numbers = (quantised.astype(np.int64) - zero) * scale.astype(np.float64)
+    return numbers, p if quantised.dtype == np.int32 else None
 
 
 def _channels(product: ir.Node) -> int:

@@ -64,8 +64,8 @@ def _implied_after(edit: Editor, quantise: ir.Node) -> None:
     x = clamp.inputs[0]
     if bounds is None or x is None or bounds[0] > bounds[1]:
         return
-    codes = to_quantised(np.array(bounds, np.float32), p, (low, high))
-    if codes.tolist() == [low, high]:
+    quantised = to_quantised(np.array(bounds, np.float32), p, (low, high))
+    if quantised.tolist() == [low, high]:
         edit.set_input(quantise, 0, x)
 
 
@@ -106,13 +106,13 @@ def _clip_of_quantised(edit: Editor, clip: ir.Node) -> None:
 
 
 def _number(
-    edit: Editor, clip: ir.Node, code: float, params: Params, ends: tuple[int, int]
+    edit: Editor, clip: ir.Node, bound: float, params: Params, ends: tuple[int, int]
 ) -> ir.Value | None:
     """What a bound stands for; None where it is outermost or rounding would move it."""
-    if not ends[0] < code < ends[1]:
+    if not ends[0] < bound < ends[1]:
         return None
-    number = to_reals(np.array(int(code)), params)
-    if int(to_quantised(number, params, ends)) != int(code):
+    number = to_reals(np.array(int(bound)), params)
+    if int(to_quantised(number, params, ends)) != int(bound):
         return None
     return edit.const(number, f"{clip.name}_bound")
 

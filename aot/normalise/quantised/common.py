@@ -18,7 +18,7 @@ QUANTISE, DEQUANTISE = "QuantizeLinear", "DequantizeLinear"
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """How quantised values stand for numbers: (code - zero) * scale.
+    """How quantised values stand for numbers: (q - zero) * scale.
 
     `scale` float32 and `zero` int64 are scalars, or vectors along `axis` (-1 for scalars).
     """
@@ -118,14 +118,16 @@ def to_quantised(x: Array, params: Params, bounds: tuple[int, int]) -> Array:
     with np.errstate(all="ignore"):
         scaled = np.rint((x.astype(np.float32) / scale).astype(np.float32))
         scaled = np.clip(np.nan_to_num(scaled, nan=0.0), -(2.0**40), 2.0**40)
-    codes: Array = np.clip(scaled.astype(np.int64) + zero, *bounds)
-    return codes
+    quantised: Array = np.clip(scaled.astype(np.int64) + zero, *bounds)
+    return quantised
 
 
-def to_reals(codes: Array, params: Params) -> Array:
+def to_reals(quantised: Array, params: Params) -> Array:
     """What DequantizeLinear gives, float32."""
-    scale, zero = params.spread(codes.ndim)
-    numbers: Array = ((codes.astype(np.int64) - zero).astype(np.float32) * scale).astype(np.float32)
+    scale, zero = params.spread(quantised.ndim)
+    numbers: Array = ((quantised.astype(np.int64) - zero).astype(np.float32) * scale).astype(
+        np.float32
+    )
     return numbers
 
 

@@ -109,9 +109,9 @@ def _numbers(value: ir.Value | None) -> Array | None:
     p = params_of(source)
     if source is None or p is None or not is_weight(source):
         return None
-    codes = array(source.inputs[0])
-    assert codes is not None
-    return np.asarray(codes.astype(np.int64) - p.spread(codes.ndim)[1])
+    quantised = array(source.inputs[0])
+    assert quantised is not None
+    return np.asarray(quantised.astype(np.int64) - p.spread(quantised.ndim)[1])
 
 
 def _shrink(edit: Editor, node: ir.Node, makers: list[ir.Node], keep: Array) -> None:
@@ -142,9 +142,9 @@ def _taken(
     source = dequantised(value)
     p = params_of(source)
     assert source is not None and p is not None and source.inputs[0] is not None
-    codes = array(source.inputs[0])
-    assert codes is not None
+    quantised = array(source.inputs[0])
+    assert quantised is not None
     if p.axis == axis:
         p = Params(p.scale.take(keep), p.zero.take(keep), axis)
-    kept = edit.const(codes.take(keep, axis), hint, source.inputs[0].dtype)
+    kept = edit.const(quantised.take(keep, axis), hint, source.inputs[0].dtype)
     return add_dequantise(edit, kept, p, before=before)

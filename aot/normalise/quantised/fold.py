@@ -175,8 +175,8 @@ def _is_sum(reader: ir.Node, index: int) -> bool:
 
 def _is_bias(value: ir.Value | None) -> bool:
     source = dequantised(value)
-    codes = None if source is None else array(source.inputs[0])
-    return codes is not None and codes.dtype == np.int32
+    quantised = None if source is None else array(source.inputs[0])
+    return quantised is not None and quantised.dtype == np.int32
 
 
 def _fold(edit: Editor, node: ir.Node, budget: Budget) -> None:
@@ -195,21 +195,21 @@ def _fold(edit: Editor, node: ir.Node, budget: Budget) -> None:
 
 def _numbers(node: ir.Node) -> Array | None:
     """What the node computes, None unless its scales are constant float32."""
-    codes, p = array(node.inputs[0]), params_of(node)
-    if codes is None or not is_quantised(node.inputs[0]):
+    quantised, p = array(node.inputs[0]), params_of(node)
+    if quantised is None or not is_quantised(node.inputs[0]):
         return None
     if p is not None:
-        return to_reals(codes, p)
+        return to_reals(quantised, p)
     scale, block = array(node.inputs[1]), int(attribute(node, "block_size", 0))
-    if scale is None or scale.dtype != np.float32 or not block or scale.ndim != codes.ndim:
+    if scale is None or scale.dtype != np.float32 or not block or scale.ndim != quantised.ndim:
         return None
     zero = array(node.inputs[2])
-    axis, size = int(attribute(node, "axis", 1)), codes.shape[int(attribute(node, "axis", 1))]
+    axis, size = int(attribute(node, "axis", 1)), quantised.shape[int(attribute(node, "axis", 1))]
     wide = [
         np.repeat(a, block, axis).take(range(size), axis) for a in (scale, zero) if a is not None
     ]
-    if len(wide) != 2 or wide[0].shape != codes.shape or wide[1].shape != codes.shape:
+    if len(wide) != 2 or wide[0].shape != quantised.shape or wide[1].shape != quantised.shape:
         return None
-    difference = codes.astype(np.int64) - wide[1].astype(np.int64)
+    difference = quantised.astype(np.int64) - wide[1].astype(np.int64)
     numbers: Array = (difference.astype(np.float32) * wide[0]).astype(np.float32)
     return numbers

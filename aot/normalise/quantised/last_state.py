@@ -39,11 +39,11 @@ def _quantiser(value: ir.Value) -> ir.Node | None:
 
 def _cut(edit: Editor, node: ir.Node, states: ir.Node, last: ir.Node) -> None:
     p, own = params_of(states), params_of(last)
-    codes, result = states.outputs[0], last.outputs[0]
-    if p is None or own is None or not p.same(own) or codes.dtype != result.dtype:
+    quantised, result = states.outputs[0], last.outputs[0]
+    if p is None or own is None or not p.same(own) or quantised.dtype != result.dtype:
         return
     time, over = (1, 2) if attribute(node, "layout", 0) else (0, 1)
-    shape = shape_of(codes)
+    shape = shape_of(quantised)
     steps, directions = shape[time], shape[over]
     backward = attribute(node, "direction", "forward") == "reverse"
     before = _later(edit, states, last)
@@ -52,7 +52,7 @@ def _cut(edit: Editor, node: ir.Node, states: ir.Node, last: ir.Node) -> None:
         at = 0 if backward or d == 1 else steps - 1
         bounds = [edit.ints(v, "cut") for v in ((at, d), (at + 1, d + 1), (time, over), (1, 1))]
         cut = tuple(1 if k in (time, over) else n for k, n in enumerate(shape))
-        part = edit.node("Slice", [codes, *bounds], before=before, shape=cut)
+        part = edit.node("Slice", [quantised, *bounds], before=before, shape=cut)
         flat = tuple(n for k, n in enumerate(cut) if k != time)
         target = edit.ints(flat, "shape")
         parts.append(edit.node("Reshape", [part, target], before=before, shape=flat))

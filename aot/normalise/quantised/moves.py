@@ -62,10 +62,10 @@ def _cancel(edit: Editor, node: ir.Node) -> None:
     p, result = params_of(node), node.outputs[0]
     if source is None or p is None:
         return
-    before, codes = params_of(source), source.inputs[0]
-    assert before is not None and codes is not None
-    if p.same(before) and codes.dtype == result.dtype:
-        edit.substitute(node, codes)
+    before, quantised = params_of(source), source.inputs[0]
+    assert before is not None and quantised is not None
+    if p.same(before) and quantised.dtype == result.dtype:
+        edit.substitute(node, quantised)
 
 
 def _sink(edit: Editor, node: ir.Node) -> None:
@@ -75,15 +75,15 @@ def _sink(edit: Editor, node: ir.Node) -> None:
     first = makers[0] if makers else None
     if first is None:
         return
-    p, codes = params_of(first), first.inputs[0]
-    assert p is not None and codes is not None
+    p, quantised = params_of(first), first.inputs[0]
+    assert p is not None and quantised is not None
     for maker in makers:
         found = params_of(maker)
         if maker is None or found is None or not found.same(p):
             return
-        if quantised_value(maker).dtype != codes.dtype:
+        if quantised_value(maker).dtype != quantised.dtype:
             return
-    if not takes_quantised(node, codes) and not (is_weight(first) and len(makers) == 1):
+    if not takes_quantised(node, quantised) and not (is_weight(first) and len(makers) == 1):
         return
     moved = p if p.per_tensor else _moved_axis(node, p)
     if moved is None:
@@ -92,11 +92,11 @@ def _sink(edit: Editor, node: ir.Node) -> None:
     for place, maker in zip(places, makers, strict=True):
         assert maker is not None
         inputs[place] = maker.inputs[0]
-    if fill_place(node) is not None and not _pad_value(edit, node, inputs, p, codes):
+    if fill_place(node) is not None and not _pad_value(edit, node, inputs, p, quantised):
         return
-    new = _moved(edit, node, inputs, codes.dtype, str(codes.name))
-    if OFFSET_KEY in codes.metadata_props:
-        new.metadata_props[OFFSET_KEY] = codes.metadata_props[OFFSET_KEY]
+    new = _moved(edit, node, inputs, quantised.dtype, str(quantised.name))
+    if OFFSET_KEY in quantised.metadata_props:
+        new.metadata_props[OFFSET_KEY] = quantised.metadata_props[OFFSET_KEY]
     edit.substitute(node, add_dequantise(edit, new, moved, before=node))
 
 
@@ -144,25 +144,25 @@ def _moved_axis(node: ir.Node, params: Params) -> Params | None:
 
 
 def _pad_value(
-    edit: Editor, node: ir.Node, inputs: list[ir.Value | None], params: Params, codes: ir.Value
+    edit: Editor, node: ir.Node, inputs: list[ir.Value | None], params: Params, quantised: ir.Value
 ) -> bool:
     """Put the quantised value of the constant into `inputs`; False if it is none."""
     number = _pad_number(node)
-    if number is None or not params.per_tensor or codes.dtype is None:
+    if number is None or not params.per_tensor or quantised.dtype is None:
         return False
-    code = to_quantised(number, params, limits(codes))
-    if to_reals(code, params) != number:
+    fill = to_quantised(number, params, limits(quantised))
+    if to_reals(fill, params) != number:
         return False
-    _set_pad(edit, node, inputs, code, codes.dtype)
+    _set_pad(edit, node, inputs, fill, quantised.dtype)
     return True
 
 
 def _set_pad(
-    edit: Editor, node: ir.Node, inputs: list[ir.Value | None], code: Any, dtype: ir.DataType
+    edit: Editor, node: ir.Node, inputs: list[ir.Value | None], fill: Any, dtype: ir.DataType
 ) -> None:
     place = fill_place(node) or 0
     inputs += [None] * (place + 1 - len(inputs))
-    inputs[place] = edit.const(code.astype(dtype.numpy()), f"{node.name}_code", dtype)
+    inputs[place] = edit.const(fill.astype(dtype.numpy()), f"{node.name}_code", dtype)
 
 
 def _raise(edit: Editor, quantise: ir.Node) -> None:
@@ -201,8 +201,8 @@ def _of_equal_parameters(sources: Sequence[ir.Value | None]) -> bool:
     kinds = [params_of(m) for m in makers]
     if any(k is None for k in kinds):
         return False
-    codes = [m.inputs[0] for m in makers if m is not None]
-    types = {c.dtype for c in codes if c is not None}
+    quantised = [m.inputs[0] for m in makers if m is not None]
+    types = {c.dtype for c in quantised if c is not None}
     return len(types) == 1 and all(k and kinds[0] and k.same(kinds[0]) for k in kinds)
 
 
@@ -232,8 +232,8 @@ def _raised_pad(
     number = _pad_number(node)
     if number is None or result.dtype is None:
         return False
-    code = to_quantised(number, params, limits(result))
-    _set_pad(edit, node, inputs, code, result.dtype)
+    fill = to_quantised(number, params, limits(result))
+    _set_pad(edit, node, inputs, fill, result.dtype)
     return True
 
 
@@ -244,19 +244,19 @@ def _by_order(edit: Editor, node: ir.Node) -> None:
     p = params_of(source)
     if source is None or p is None or not p.per_tensor:
         return
-    codes = source.inputs[0]
-    if codes is None or codes.dtype is None or not is_activation(codes):
+    quantised = source.inputs[0]
+    if quantised is None or quantised.dtype is None or not is_activation(quantised):
         return
-    if codes.dtype.bitwidth != 8 or p.scale < np.finfo(np.float32).tiny:
+    if quantised.dtype.bitwidth != 8 or p.scale < np.finfo(np.float32).tiny:
         return
     result, attributes = node.outputs[0], dict(node.attributes.items())
     shape = shape_of(result)
     if node.op_type != "GlobalMaxPool":
         kind = result.dtype
-        new = edit.node(node.op_type, [codes], attributes, before=node, shape=shape, dtype=kind)
+        new = edit.node(node.op_type, [quantised], attributes, before=node, shape=shape, dtype=kind)
     else:
         axes = edit.ints(range(2, len(shape)), f"{node.name}_axes")
         keep = {"keepdims": 1}
-        pooled = edit.node("ReduceMax", [codes, axes], keep, before=node, shape=shape)
+        pooled = edit.node("ReduceMax", [quantised, axes], keep, before=node, shape=shape)
         new = add_dequantise(edit, pooled, p, before=node)
     edit.substitute(node, new)

@@ -29,7 +29,7 @@ MIDDLE = 8
 class Packed:
     """Quantised values 0..15 [N, blocks * size], scales and zero points [N, blocks]."""
 
-    codes: Array
+    quantised: Array
     scales: Array
     zeros: Array
     size: int
@@ -64,16 +64,16 @@ def _weights(value: ir.Value | None, least: int) -> Packed | None:
         return None
     axis, block = int(attribute(source, "axis", 1)), int(attribute(source, "block_size", 0))
     lift = MIDDLE if source.inputs[0].dtype.is_signed() else 0
-    codes, zero = data.astype(np.int64) + lift, zero.astype(np.int64) + lift
+    quantised, zero = data.astype(np.int64) + lift, zero.astype(np.int64) + lift
     if turned is None:
-        codes, axis = codes.T, 1 - axis
+        quantised, axis = quantised.T, 1 - axis
         scale, zero = (a.T if a.ndim == 2 else a for a in (scale, zero))
-    return _blocks(codes, scale, zero, axis, block)
+    return _blocks(quantised, scale, zero, axis, block)
 
 
-def _blocks(codes: Array, scale: Array, zero: Array, axis: int, block: int) -> Packed | None:
+def _blocks(quantised: Array, scale: Array, zero: Array, axis: int, block: int) -> Packed | None:
     """The weights [N, K] in blocks along K; None if theirs run along N or have an odd size."""
-    rows, depth = codes.shape
+    rows, depth = quantised.shape
     if not block:
         block = BLOCK
         if scale.ndim == 1 and axis != 0:
@@ -86,13 +86,13 @@ def _blocks(codes: Array, scale: Array, zero: Array, axis: int, block: int) -> P
         return None
     scale, zero = (np.broadcast_to(a, (rows, count)) for a in (scale, zero))
     full = np.zeros((rows, count * block), np.uint8)
-    full[:, :depth] = codes
+    full[:, :depth] = quantised
     return Packed(full, scale.copy(), zero.copy(), block)
 
 
 def _respell(edit: Editor, node: ir.Node, w: Packed, depth: int) -> None:
     rows, count = w.scales.shape
-    data = _pairs(w.codes).reshape(rows, count, w.size // 2)
+    data = _pairs(w.quantised).reshape(rows, count, w.size // 2)
     inputs = [
         node.inputs[0],
         edit.const(data, f"{node.name}_w"),
@@ -112,7 +112,7 @@ def _respell(edit: Editor, node: ir.Node, w: Packed, depth: int) -> None:
     edit.substitute(node, new)
 
 
-def _pairs(codes: Array) -> Array:
+def _pairs(quantised: Array) -> Array:
     """Two quantised values of 4 bits in a byte, the first one in the low half."""
-    packed: Array = codes[:, 0::2] | codes[:, 1::2] << 4
+    packed: Array = quantised[:, 0::2] | quantised[:, 1::2] << 4
     return packed

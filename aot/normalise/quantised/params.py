@@ -36,9 +36,9 @@ def _check(node: ir.Node) -> None:
     assert scale_value is not None and node.inputs[0] is not None
     _check_scale(node, scale_value)
     zero_value = node.inputs[2] if len(node.inputs) > 2 else None
-    codes = quantised_value(node)
+    quantised = quantised_value(node)
     if zero_value is not None:
-        _check_zero(node, codes, zero_value)
+        _check_zero(node, quantised, zero_value)
     kind = int(attribute(node, "precision", 0))
     if kind not in (0, int(scale_value.dtype or 0)):
         raise UnsupportedError(f"{title(node)}: precision {kind} (needs that of the scale)")
@@ -57,14 +57,14 @@ def _check_scale(node: ir.Node, value: ir.Value) -> None:
         raise ModelError(f"{title(node)}: {found}", hint=hint)
 
 
-def _check_zero(node: ir.Node, codes: ir.Value, value: ir.Value) -> None:
+def _check_zero(node: ir.Node, quantised: ir.Value, value: ir.Value) -> None:
     zero = array(value)
     name = original_name(value)
-    if value.dtype != codes.dtype:
-        said, need = (v.dtype.name.lower() if v.dtype else "?" for v in (value, codes))
+    if value.dtype != quantised.dtype:
+        said, need = (v.dtype.name.lower() if v.dtype else "?" for v in (value, quantised))
         found = f'zero point "{name}" is {said}, the quantised values are {need}'
         raise ModelError(f"{title(node)}: {found}")
-    if zero is not None and codes.dtype == ir.DataType.INT32 and np.any(zero):
+    if zero is not None and quantised.dtype == ir.DataType.INT32 and np.any(zero):
         worst = int(zero.ravel()[np.flatnonzero(zero.ravel())[0]])
         found = f'zero point "{name}" is {worst} (32-bit quantised values have zero point 0)'
         raise ModelError(f"{title(node)}: {found}")

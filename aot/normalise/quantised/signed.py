@@ -166,8 +166,8 @@ def _change(edit: Editor, family: Family) -> None:
         if len(node.inputs) > 2 and node.inputs[2] is not None:
             _lower(edit, node, 2)
         else:
-            code = np.array(-OFFSET, np.int8)
-            edit.set_input(node, 2, edit.const(code, f"{node.name}_code"))
+            zero = np.array(-OFFSET, np.int8)
+            edit.set_input(node, 2, edit.const(zero, f"{node.name}_code"))
     edit.changed = True
 
 
@@ -190,10 +190,10 @@ def _enter(edit: Editor, value: ir.Value, params: Params) -> None:
     first = next(n for n in edit.graph if any(n is u.node for u in uses))
     numbers = add_dequantise(edit, value, params, before=first)
     kind, lowered = ir.DataType.INT8, signed(params)
-    codes = add_quantise(edit, numbers, lowered, kind, before=first)
-    codes.metadata_props[OFFSET_KEY] = str(OFFSET)
+    quantised = add_quantise(edit, numbers, lowered, kind, before=first)
+    quantised.metadata_props[OFFSET_KEY] = str(OFFSET)
     for use in uses:
-        use.node.replace_input_with(use.idx, codes)
+        use.node.replace_input_with(use.idx, quantised)
 
 
 def _leave(edit: Editor, value: ir.Value, params: Params) -> None:
@@ -202,11 +202,11 @@ def _leave(edit: Editor, value: ir.Value, params: Params) -> None:
     uses, maker = list(value.uses()), value.producer()
     assert maker is not None
     numbers = add_dequantise(edit, value, params, before=maker)
-    codes = add_quantise(edit, numbers, params, ir.DataType.UINT8, before=maker)
-    back, again = numbers.producer(), codes.producer()
+    quantised = add_quantise(edit, numbers, params, ir.DataType.UINT8, before=maker)
+    back, again = numbers.producer(), quantised.producer()
     assert back is not None and again is not None
     back.replace_input_with(2, edit.const(signed(params).zero.astype(np.int8), "zero"))
-    edit.replace(value, codes)
+    edit.replace(value, quantised)
     back.replace_input_with(0, value)
     for use in uses:
         use.node.replace_input_with(use.idx, value)

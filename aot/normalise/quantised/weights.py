@@ -49,8 +49,8 @@ def _quantised(edit: Editor, node: ir.Node) -> None:
     data, p, result = array(node.inputs[0]), params_of(node), node.outputs[0]
     if data is None or p is None or data.dtype != np.float32 or result.dtype is None:
         return
-    codes = to_quantised(data, p, limits(result)).astype(result.dtype.numpy())
-    made = edit.const(codes, str(result.name), result.dtype)
+    quantised = to_quantised(data, p, limits(result)).astype(result.dtype.numpy())
+    made = edit.const(quantised, str(result.name), result.dtype)
     if result.is_graph_output():
         made = edit.node("Identity", [made], before=node, shape=shape_of(result))
     edit.substitute(node, made)
@@ -58,27 +58,27 @@ def _quantised(edit: Editor, node: ir.Node) -> None:
 
 def _centred(edit: Editor, node: ir.Node) -> None:
     """Quantised values of 4 and 8 bits as int8, minus their zero points if that fits."""
-    codes, p = node.inputs[0], params_of(node)
-    data = array(codes)
-    if codes is None or data is None or p is None or codes.dtype is None:
+    quantised, p = node.inputs[0], params_of(node)
+    data = array(quantised)
+    if quantised is None or data is None or p is None or quantised.dtype is None:
         return
-    if codes.dtype.bitwidth not in SMALL:
+    if quantised.dtype.bitwidth not in SMALL:
         return
     new, zero = _signed(data.astype(np.int64), p)
-    if codes.dtype == ir.DataType.INT8 and np.array_equal(zero, p.zero):
+    if quantised.dtype == ir.DataType.INT8 and np.array_equal(zero, p.zero):
         return
-    edit.set_input(node, 0, edit.const(new.astype(np.int8), str(codes.name)))
-    edit.set_input(node, 2, edit.const(zero.astype(np.int8), f"{codes.name}_zero"))
+    edit.set_input(node, 0, edit.const(new.astype(np.int8), str(quantised.name)))
+    edit.set_input(node, 2, edit.const(zero.astype(np.int8), f"{quantised.name}_zero"))
 
 
-def _signed(codes: Array, params: Params) -> tuple[Array, Array]:
+def _signed(quantised: Array, params: Params) -> tuple[Array, Array]:
     """Quantised values and zero points within int8 that stand for the same numbers."""
-    centred = codes - params.spread(codes.ndim)[1]
+    centred = quantised - params.spread(quantised.ndim)[1]
     if centred.size == 0 or (centred.min() >= -128 and centred.max() <= 127):
         return centred, np.zeros_like(params.zero)
-    if codes.min() < -128 or codes.max() > 127 or params.zero.max() > 127:
-        return codes - 128, params.zero - 128
-    return codes, params.zero
+    if quantised.min() < -128 or quantised.max() > 127 or params.zero.max() > 127:
+        return quantised - 128, params.zero - 128
+    return quantised, params.zero
 
 
 def _turned(edit: Editor, node: ir.Node, transposed: str) -> None:
@@ -88,10 +88,10 @@ def _turned(edit: Editor, node: ir.Node, transposed: str) -> None:
     p = params_of(source)
     if source is None or p is None:
         return
-    data, codes = array(source.inputs[0]), source.inputs[0]
-    if data is None or codes is None or not is_activation(codes):
+    data, quantised = array(source.inputs[0]), source.inputs[0]
+    if data is None or quantised is None or not is_activation(quantised):
         return
-    turned = edit.const(np.ascontiguousarray(data.T), str(codes.name), codes.dtype)
+    turned = edit.const(np.ascontiguousarray(data.T), str(quantised.name), quantised.dtype)
     axis = p.axis if p.per_tensor else 1 - p.axis
     new = add_dequantise(edit, turned, Params(p.scale, p.zero, axis), before=node)
     edit.set_input(node, 1, new)

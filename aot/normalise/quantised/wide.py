@@ -113,8 +113,8 @@ def _after(edit: Editor, node: ir.Node) -> None:
     p, dtype = kind
     shape, attributes = shape_of(result), dict(node.attributes.items())
     made = edit.node(node.op_type, list(node.inputs), attributes, before=node, shape=shape)
-    codes = add_quantise(edit, made, p, dtype, before=node)
-    edit.substitute(node, add_dequantise(edit, codes, p, before=node))
+    quantised = add_quantise(edit, made, p, dtype, before=node)
+    edit.substitute(node, add_dequantise(edit, quantised, p, before=node))
 
 
 def _quantiser(value: ir.Value | None) -> ir.Node | None:
@@ -127,10 +127,10 @@ def _quantiser(value: ir.Value | None) -> ir.Node | None:
 
 def _made(quantise: ir.Node) -> tuple[Params, ir.DataType] | None:
     """Parameters and type of the 16-bit quantised values that a QuantizeLinear makes."""
-    p, codes = params_of(quantise), quantise.outputs[0]
-    if p is None or not p.per_tensor or not _is_wide(codes) or codes.dtype is None:
+    p, quantised = params_of(quantise), quantise.outputs[0]
+    if p is None or not p.per_tensor or not _is_wide(quantised) or quantised.dtype is None:
         return None
-    return p, codes.dtype
+    return p, quantised.dtype
 
 
 def _before(edit: Editor, quantise: ir.Node) -> None:
@@ -174,5 +174,5 @@ def _into(edit: Editor, node: ir.Node, place: int, kind: tuple[Params, ir.DataTy
     if rescales.of(node) and _kind(source) is not None:
         return
     p, dtype = kind
-    codes = add_quantise(edit, source, p, dtype, before=node)
-    edit.set_input(node, place, add_dequantise(edit, codes, p, before=node))
+    quantised = add_quantise(edit, source, p, dtype, before=node)
+    edit.set_input(node, place, add_dequantise(edit, quantised, p, before=node))

@@ -131,17 +131,17 @@ def _quantised_attention(b: Body) -> bool:
     """QAttention: the same on what its quantised values stand for; no past."""
     if b.has(8) or b.wanted(1):
         return False
-    codes = [b.add("DequantizeLinear", *_codes(b, 0, 3, 6))]
-    codes.append(b.add("DequantizeLinear", *_codes(b, 1, 4, 7), axis=1))
+    quantised = [b.add("DequantizeLinear", *_quantised(b, 0, 3, 6))]
+    quantised.append(b.add("DequantizeLinear", *_quantised(b, 1, 4, 7), axis=1))
     mask = ["i5"] if b.has(5) else []
     attrs = {n: a.value for n, a in b.node.attributes.items()}
-    b.add("Attention", *codes, "i2", *mask, out="o0", domain="com.microsoft", **attrs)
+    b.add("Attention", *quantised, "i2", *mask, out="o0", domain="com.microsoft", **attrs)
     return True
 
 
-def _codes(b: Body, codes: int, scale: int, zero: int) -> list[str]:
+def _quantised(b: Body, quantised: int, scale: int, zero: int) -> list[str]:
     """Inputs of a DequantizeLinear; a scale of one element is a scalar."""
-    found = [f"i{codes}"]
+    found = [f"i{quantised}"]
     for index in (scale, zero):
         if b.has(index):
             one = b.shape(index) == (1,)

@@ -86,7 +86,7 @@ class Direction:
     """Names of one direction's operands; those of 8 bits wait for MatMulInteger."""
 
     index: int
-    codes: str  # R [H, 4H]
+    quantised: str  # R [H, 4H]
     scale: str
     zero: str
     bias: str | None  # [4H], both halves in one
@@ -117,12 +117,12 @@ def dynamic_lstm(b: Body) -> bool:
     if layer.lengths:
         given = b.add("Cast", f"i{LENGTHS}", to=INT64)
         x = b.add("Where", _within(b, layer, given), x, b.constant(FLOAT, (), [0.0]))
-    codes = _quantised(b, x)
+    quantised = _quantised(b, x)
     results: list[list[str]] = [[], [], []]
     for index in range(len(layer.backward)):
         direction = _direction(b, index)
         part = _part(b, "i1", index), *_parameters(b, 8, index)
-        sums = _product(b.add, codes, *part)
+        sums = _product(b.add, quantised, *part)
         for found, name in zip(results, _scanned(b, layer, direction, sums, given), strict=True):
             found.append(b.add("Unsqueeze", name, b.ints(int(found is results[0]))))
     for k, (parts, axis) in enumerate(zip(results, (1, 0, 0), strict=True)):
@@ -179,9 +179,9 @@ def _quantised(b: Body, x: str) -> tuple[str, str, str]:
     return outs[0], outs[1], outs[2]
 
 
-def _product(add: Add, codes: Sequence[str], w: str, scale: str, zero: str) -> str:
+def _product(add: Add, quantised: Sequence[str], w: str, scale: str, zero: str) -> str:
     """The product of dynamically quantised numbers with 8-bit weights, in float32."""
-    q, s, z = codes
+    q, s, z = quantised
     sums = add("Cast", add("MatMulInteger", q, w, z, zero), to=FLOAT)
     return add("Mul", sums, add("Mul", scale, s))
 
@@ -259,7 +259,7 @@ def _steps(layer: Layer, way: Direction, lengths: str) -> onnx.GraphProto:
     steps = Steps()
     q = steps.add("DynamicQuantizeLinear", "h")
     total = steps.add(
-        "Add", "g", _product(steps.add, (q, f"{q}_s", f"{q}_z"), way.codes, way.scale, way.zero)
+        "Add", "g", _product(steps.add, (q, f"{q}_s", f"{q}_z"), way.quantised, way.scale, way.zero)
     )
     new_h, new_c = _gates(steps, layer, way, total)
     plain = [("h", FLOAT), ("c", FLOAT)]

@@ -21,7 +21,7 @@ from aot.vendor.cases import Case, case
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP
 from aot.vendor.quantisation import all_hold, dequantised, known, quantisation
-from aot.vendor.quantised_cases import codes_of, scale, zero
+from aot.vendor.quantised_cases import quantised_values, scale, zero
 from aot.vendor.recorder import Recorder
 
 
@@ -51,7 +51,7 @@ def _declare(op_type: str) -> Pattern:
     @made.cases
     def cases() -> Iterator[Case]:
         for dtype in ("int16", "uint16"):
-            x, kind = codes_of(3, 9, 4, dtype=dtype), (scale(3e-4), zero(7, dtype))
+            x, kind = quantised_values(3, 9, 4, dtype=dtype), (scale(3e-4), zero(7, dtype))
             yield case(x, *kind, const=(1, 2), axis=1)
             yield case(x // 9000, *kind, const=(1, 2), axis=1, keepdims=0, select_last_index=1)
 

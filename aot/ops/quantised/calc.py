@@ -31,7 +31,7 @@ from aot.vendor.quantisation import (
     known,
     quantisation,
 )
-from aot.vendor.quantised_cases import codes_of, kind, quantised_case
+from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.quantised_pair import QuantisedPair, tflite_sum
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, fixed_point, rq_of
@@ -145,7 +145,7 @@ def _pair_case(
     left, right, dtype = shapes
     zeros = [0, 0, 0] if dtype == "int16" else [3, 17, 20]
     kinds = [kind(s, z, dtype) for s, z in zip(scales, zeros, strict=True)]
-    a, b = codes_of(*left, dtype=dtype), codes_of(*right, dtype=dtype, seed=1)
+    a, b = quantised_values(*left, dtype=dtype), quantised_values(*right, dtype=dtype, seed=1)
     return quantised_case(a, *kinds[0], b, *kinds[1], *kinds[2], fed=(0, 3))
 
 
@@ -218,7 +218,7 @@ def rescale(c: Recorder, m: Match) -> None:
 def rescaling_cases() -> Iterator[Case]:
     for dtype in ("int16", "uint16"):
         steps = (*kind(3e-4, 7, dtype), *kind(4.1e-4, 30000, dtype))
-        yield quantised_case(codes_of(3, 5, 40, dtype=dtype), *steps)
+        yield quantised_case(quantised_values(3, 5, 40, dtype=dtype), *steps)
 
 
 # -- cases ------------------------------------------------------------

@@ -39,7 +39,7 @@ from aot.vendor.quantisation import (
     known,
     quantisation,
 )
-from aot.vendor.quantised_cases import codes_of, kind, quantised_case
+from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.recorder import Recorder
 
 HEADER = "aot_qchannel.h"
@@ -220,7 +220,7 @@ FORM_CASES = (
 def _cases(name: str) -> Iterator[Case]:
     for dtype, (factor, addend), low in FORM_CASES if name == "qchannel" else FORM_CASES[::3]:
         step = 0.02 if dtype.endswith("8") else 1e-4
-        x = [codes_of(2, 5, 6, 4, dtype=dtype), *kind(step, max(low, 0), dtype)]
+        x = [quantised_values(2, 5, 6, 4, dtype=dtype), *kind(step, max(low, 0), dtype)]
         given = {"qchannel": [factor, addend], "qchannel_add": [addend], "qchannel_sub": [addend]}
         constants = given.get(name, [factor])
         first = [*constants, *x] if name == "qchannel_sub" else [*x, *constants]

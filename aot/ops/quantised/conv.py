@@ -53,7 +53,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
     dense = found.groups == 1
     fits = (dense or found.depthwise) and found.w.symmetric
     fast = m.x.rank < 5 and (fits or (dense and any_weights(c)))
-    if fast and all(codes.dtype in (S8, U8) for codes in (found.x, found.y)):
+    if fast and all(v.dtype in (S8, U8) for v in (found.x, found.y)):
         _fast(c, m, found)
     else:
         assert found.window is not None
@@ -73,8 +73,8 @@ def conv_shape(
     low, high = bounds(m, y, mark)
     sizes = {"n": m.x.shape[0], "ic": m.x.shape[1], "ih": ih, "iw": iw, "oc": m.y.shape[1]}
     fields = {"kh": kh, "kw": kw, "sh": sh, "sw": sw, "dh": dh, "dw": dw, "pt": pt, "pl": pl}
-    codes_of = {"x_zero": x.z, "y_zero": y.z, "lo": low, "hi": high, "rq": rq}
-    return {**sizes, "oh": oh, "ow": ow, **fields, **codes_of}
+    limits = {"x_zero": x.z, "y_zero": y.z, "lo": low, "hi": high, "rq": rq}
+    return {**sizes, "oh": oh, "ow": ow, **fields, **limits}
 
 
 def target_of(c: Recorder) -> dict[str, Any]:

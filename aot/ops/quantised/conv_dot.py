@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and matrix products of 8-bit codes by dot products: tiles, strips, packed weights.
+"""Convolutions and matrix products of 8-bit values by dot products: tiles, strips, packed weights.
 
 The kernels are aot_q*_s8__dot of runtime_c/kernels; aot_qdot.h describes tiles and panels.
 """
@@ -31,7 +31,7 @@ def suits(simd: str, vlen: int, objective: str) -> bool:
 
 
 def flip(layer: QConv | QFc) -> int:
-    """AOT_QDOT_FLIP of the target's instruction: 128 where it takes unsigned codes."""
+    """AOT_QDOT_FLIP of the target's instruction: 128 where it multiplies unsigned bytes."""
     return 128 if layer.arch == "x86_64" else 0
 
 
@@ -58,9 +58,9 @@ def length(pixels: int, most: int) -> int:
 
 def _product(kernel: str, conv: QConv, w: Array, bias: Array) -> QCall:
     """The call for weights [oc, ic, kh, kw]."""
-    codes, lacking = split(w)
+    quantised, lacking = split(w)
     wz = bool(lacking.any())
-    runs = codes.transpose(0, 2, 3, 1)
+    runs = quantised.transpose(0, 2, 3, 1)
     runs = runs.reshape(conv.oc, -1, conv.ic * (conv.kw if conv.dw == 1 else 1))
     few = conv.arch == "x86_64" and conv.vlen == 8
     vectors = VECTORS if conv.oc > conv.vlen else 1

@@ -43,7 +43,7 @@ from aot.vendor.quantisation import (
     known,
     quantisation,
 )
-from aot.vendor.quantised_cases import codes_of, kind, product_operands, quantised_case
+from aot.vendor.quantised_cases import kind, product_operands, quantised_case, quantised_values
 from aot.vendor.quantised_product import (
     QuantisedProduct,
     Weights,
@@ -447,23 +447,23 @@ def _act_case(x: Array, w: Array, axis: int, named: dict[str, Any]) -> Case:
 @conv_sum.cases
 def conv_sum_cases() -> Iterator[Case]:
     for shape, kernel, pads in (CONVS[0], CONVS[1], CONVS[3], CONVS[2]):
-        r = codes_of(shape[0], kernel[0], *shape[2:], seed=7)
-        yield _sum_case(codes_of(*shape), codes_of(*kernel), r, 0, _named(pads))
+        r = quantised_values(shape[0], kernel[0], *shape[2:], seed=7)
+        yield _sum_case(quantised_values(*shape), quantised_values(*kernel), r, 0, _named(pads))
 
 
 @dense_sum.cases
 def dense_sum_cases() -> Iterator[Case]:
     for shape, out in (((3, 40), 10), ((2, 5, 17), 6)):
-        r = codes_of(*shape[:-1], out, seed=7)
-        yield _sum_case(codes_of(*shape), codes_of(shape[-1], out), r, 1, _named())
+        r = quantised_values(*shape[:-1], out, seed=7)
+        yield _sum_case(quantised_values(*shape), quantised_values(shape[-1], out), r, 1, _named())
 
 
 @conv_act.cases
 def conv_act_cases() -> Iterator[Case]:
     for shape, kernel, pads in CONVS[:3]:
-        yield _act_case(codes_of(*shape), codes_of(*kernel), 0, _named(pads))
+        yield _act_case(quantised_values(*shape), quantised_values(*kernel), 0, _named(pads))
 
 
 @dense_act.cases
 def dense_act_cases() -> Iterator[Case]:
-    yield _act_case(codes_of(3, 40), codes_of(40, 10), 1, _named())
+    yield _act_case(quantised_values(3, 40), quantised_values(40, 10), 1, _named())

@@ -16,7 +16,7 @@ from aot.vendor.layouts import all_channels_last
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP, Var, either
 from aot.vendor.quantisation import activated, all_hold, constant_bounds, dequantised, known
-from aot.vendor.quantised_cases import codes_of, product
+from aot.vendor.quantised_cases import product, quantised_values
 from aot.vendor.quantised_product import QuantisedProduct, Weights, product_fits, weights_known
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import rq_of
@@ -74,4 +74,4 @@ def cases() -> Iterator[Case]:
         ((1, 4, 7), (4, 3, 4), {"strides": [2], "dilations": [2]}),
     ):
         attrs: dict[str, Any] = {f"conv.{k}": v for k, v in named.items()}
-        yield product(codes_of(*shape), codes_of(*kernel), 1, **attrs)
+        yield product(quantised_values(*shape), quantised_values(*kernel), 1, **attrs)

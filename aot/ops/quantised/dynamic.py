@@ -30,7 +30,7 @@ from aot.shapes.partial_values import Facts
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.quantisation import QUANTISED_TYPES
-from aot.vendor.quantised_cases import codes_of
+from aot.vendor.quantised_cases import quantised_values
 from aot.vendor.recorder import Recorder
 
 EIGHT = (S8, U8)
@@ -64,7 +64,7 @@ def dynamic_to_kernel(c: Recorder, m: Match) -> None:
     # Outputs that nobody reads are written all the same.
     scale = m.scale if m.scale is not None else c.temp((), F32, name="scale")
     zero = m.zero if m.zero is not None else c.temp((), U8, name="zero")
-    y = m.y if m.y is not None else c.temp(m.x.shape, U8, name="codes")
+    y = m.y if m.y is not None else c.temp(m.x.shape, U8, name="quantised")
     c.call("aot_qdynamic_u8", y, scale, zero, m.x, c.params(n=math.prod(m.x.shape)), header=HEADER)
 
 
@@ -137,11 +137,13 @@ def matmul_to_kernel(c: Recorder, m: Match) -> None:
 @matmul.cases
 def matmul_cases() -> Iterator[Case]:
     points = np.array(7, np.uint8), np.array(-3, np.int8)
-    yield case(codes_of(3, 5, dtype="uint8"), codes_of(5, 7), *points)
-    yield case(codes_of(2, 3, 4, dtype="uint8"), codes_of(4, 6), points[0], const=(1,))
-    yield case(codes_of(2, 1, 3, 4), codes_of(3, 4, 5, dtype="uint8"))
-    columns = codes_of(7, seed=3)
-    a, b = codes_of(3, 5), codes_of(5, 7)
+    yield case(quantised_values(3, 5, dtype="uint8"), quantised_values(5, 7), *points)
+    yield case(
+        quantised_values(2, 3, 4, dtype="uint8"), quantised_values(4, 6), points[0], const=(1,)
+    )
+    yield case(quantised_values(2, 1, 3, 4), quantised_values(3, 4, 5, dtype="uint8"))
+    columns = quantised_values(7, seed=3)
+    a, b = quantised_values(3, 5), quantised_values(5, 7)
     expected = a.astype(np.int32) @ (b.astype(np.int32) - columns)
     yield case(a, b, np.array(0, np.int8), columns, const=(1, 3), expected=(expected,))
 
@@ -172,11 +174,11 @@ def conv_to_kernel(c: Recorder, m: Match) -> None:
 @conv.cases
 def conv_cases() -> Iterator[Case]:
     """ConvInteger: an image with groups and zero points, a row without; uint8 and int8."""
-    x, w = codes_of(1, 4, 6, 5, dtype="uint8"), codes_of(6, 2, 3, 2, dtype="uint8")
+    x, w = quantised_values(1, 4, 6, 5, dtype="uint8"), quantised_values(6, 2, 3, 2, dtype="uint8")
     named: dict[str, Any] = {"pads": [1, 0, 1, 1], "strides": [2, 1], "group": 2}
     zero = np.array(9, np.uint8)
     yield case(x, w, zero, zero, const=(1,), **named)
-    yield case(codes_of(1, 3, 8), codes_of(2, 3, 3))
+    yield case(quantised_values(1, 3, 8), quantised_values(2, 3, 3))
 
 
 @decompose("MatMulInteger")

@@ -42,7 +42,7 @@ from aot.vendor.quantisation import (
     known,
     quantisation,
 )
-from aot.vendor.quantised_cases import codes_of, scale, zero
+from aot.vendor.quantised_cases import quantised_values, scale, zero
 from aot.vendor.quantised_product import QuantisedProduct
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import MAX_SUM, refusal, rq_of
@@ -69,7 +69,7 @@ product = quantised(
 @dense.lower
 def dense_to_kernel(c: Recorder, m: Match) -> None:
     found = QuantisedProduct.of(m, rq_of(c))
-    eight = all(codes.dtype in (S8, U8) for codes in (found.x, found.y))
+    eight = all(v.dtype in (S8, U8) for v in (found.x, found.y))
     if eight and (found.w.symmetric or any_weights(c)):
         _fast(c, m, found)
     else:
@@ -131,9 +131,9 @@ def _general(c: Recorder, m: Match, found: QuantisedProduct) -> None:
 # -- two computed operands ----------------------------------------------------------------------
 
 
-def _wide_scale(codes: Quantisation, b: Quantisation, y: Quantisation) -> float:
+def _wide_scale(left: Quantisation, right: Quantisation, y: Quantisation) -> float:
     """What one unit of the sum is in quantised values of the result."""
-    return float(codes.s) * float(b.s) / float(y.s)
+    return float(left.s) * float(right.s) / float(y.s)
 
 
 def _is_wide(*operands: Quantisation) -> bool:
@@ -160,9 +160,9 @@ def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield from collapses(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
 
 
-def _wide(c: Recorder, codes: Quantisation, b: Quantisation, y: Quantisation) -> Requant:
+def _wide(c: Recorder, left: Quantisation, right: Quantisation, y: Quantisation) -> Requant:
     """The multiplier of sums of 64 bits."""
-    found = ratio(_wide_scale(codes, b, y), 0)
+    found = ratio(_wide_scale(left, right, y), 0)
     mult, shift = np.array([found["mult"]], np.int32), np.array([found["shift"] - 31], np.int8)
     return Requant(c.const(mult, "mult"), c.const(shift, "shift"), {"RQ": WIDE})
 
@@ -211,7 +211,7 @@ def product_cases() -> Iterator[Case]:
         ((2, 3, 4, 6), (3, 6, 5), "int16"),
         ((4, 9), (3, 9, 7), "uint16"),
     ):
-        a, b = codes_of(*left, dtype=dtype), codes_of(*right, dtype=dtype, seed=1)
+        a, b = quantised_values(*left, dtype=dtype), quantised_values(*right, dtype=dtype, seed=1)
         middle = 1 << 15 if dtype == "uint16" else 0
         low, other = zero(middle + 3, dtype), zero(middle + 9, dtype)
         # Results of 16 bits stay small enough for the reference's float32.

@@ -31,7 +31,7 @@ from aot.vendor.cases import Case, case, i64
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, Pat, Var, const, either
 from aot.vendor.quantisation import all_hold, dequantised, known, quantisation
-from aot.vendor.quantised_cases import codes_of, scale, zero
+from aot.vendor.quantised_cases import quantised_values, scale, zero
 from aot.vendor.recorder import Recorder
 
 WIDE = (S16, U16)
@@ -160,7 +160,7 @@ ODD = (scale(3e-4), zero(31000, "uint16"))
 
 
 def _x(*shape: int, seed: int = 0, dtype: str = "int16") -> tuple[Any, ...]:
-    return (codes_of(*shape, dtype=dtype, seed=seed), *(KIND if dtype == "int16" else ODD))
+    return (quantised_values(*shape, dtype=dtype, seed=seed), *(KIND if dtype == "int16" else ODD))
 
 
 def _pair_cases() -> Iterator[Case]:
@@ -171,7 +171,7 @@ def _pair_cases() -> Iterator[Case]:
 
 
 def _where_cases() -> Iterator[Case]:
-    condition = codes_of(2, 5, 3, 4) > 0
+    condition = quantised_values(2, 5, 3, 4) > 0
     pair = (*_x(2, 5, 3, 4), *_x(5, 1, 1, seed=1))
     yield case(condition, *pair, *KIND, const=(2, 3, 5, 6, 7, 8))
 

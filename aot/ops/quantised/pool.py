@@ -34,7 +34,7 @@ from aot.vendor.quantisation import (
     activated,
     dequantised,
 )
-from aot.vendor.quantised_cases import codes_of, kind, quantised_case
+from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.quantised_pool import MAXIMA, QuantisedPool
 from aot.vendor.recorder import Handle, ParamFields, Recorder
 from aot.vendor.requant import TFLITE, multipliers, rq_of
@@ -128,7 +128,7 @@ def wide_cases() -> Iterator[Case]:
     for dtype, pads in (("int16", {}), ("uint16", {"pool.pads": [1, 0, 1, 0]})):
         square: dict[str, Any] = {"pool.kernel_shape": [2, 2], "pool.strides": [2, 2], **pads}
         steps = (*kind(3e-4, 9, dtype), *kind(5.3e-4, 30, dtype))
-        yield quantised_case(codes_of(2, 3, 8, 8, dtype=dtype), *steps, **square)
+        yield quantised_case(quantised_values(2, 3, 8, 8, dtype=dtype), *steps, **square)
 
 
 @maximum.cases
@@ -136,4 +136,4 @@ def maximum_cases() -> Iterator[Case]:
     same = kind(3e-4, 9, "int16")
     for result in (same, kind(2.7e-4, 30, "int16")):
         square: dict[str, Any] = {"pool.kernel_shape": [3, 2], "pool.pads": [1, 1, 1, 0]}
-        yield quantised_case(codes_of(2, 3, 8, 8, dtype="int16"), *same, *result, **square)
+        yield quantised_case(quantised_values(2, 3, 8, 8, dtype="int16"), *same, *result, **square)

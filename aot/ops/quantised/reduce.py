@@ -34,7 +34,7 @@ from aot.vendor.quantisation import (
     known,
     quantisation,
 )
-from aot.vendor.quantised_cases import codes_of, kind, quantised_case
+from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.quantised_pool import MOST_POSITIONS
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, multipliers, refusal, rq_of
@@ -136,7 +136,7 @@ def _cases(up: float) -> Iterator[Case]:
         count = math.prod(shape[a] for a in axes)
         operands = (*kind(0.0311, 7, dtype), i64(*axes))
         result = kind(0.0221 * up * count**0.5, 11, dtype)
-        yield quantised_case(codes_of(*shape, dtype=dtype), *operands, *result)
+        yield quantised_case(quantised_values(*shape, dtype=dtype), *operands, *result)
 
 
 mean.cases(partial(_cases, 0.4))

@@ -48,7 +48,7 @@ from aot.vendor.quantisation import (
     known,
     quantisation,
 )
-from aot.vendor.quantised_cases import codes_of, kind, quantised_case
+from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.recorder import ParamFields, Recorder
 from aot.vendor.requant import refusal
 from aot.vendor.resize import TRANSFORMS, AxisPlan, Resize, known_form, nearest, plans, span_of
@@ -309,18 +309,18 @@ ROI = np.array([0, 0, 0.4, 0.6, 1, 1, 1.2, 0.9], np.float32)
 
 @narrow.cases
 def narrow_cases() -> Iterator[Case]:
-    x, operands = codes_of(1, 5, 6, 7), (*kind(0.0311, -7), None, None, i64(1, 5, 9, 4))
+    x, operands = quantised_values(1, 5, 6, 7), (*kind(0.0311, -7), None, None, i64(1, 5, 9, 4))
     for transform in TRANSFORMS[:5]:
         for mode in ("linear", "cubic"):
             attrs: dict[str, Any] = {"resize.mode": mode, TRANSFORM: transform}
             yield quantised_case(x, *operands, *kind(0.023171, 11), **attrs)
     size = (*kind(0.0311, 100, "uint8"), None, None, i64(2, 7, 3, 4, 9))
-    unsigned = codes_of(2, 7, 4, 4, 4, dtype="uint8")
+    unsigned = quantised_values(2, 7, 4, 4, 4, dtype="uint8")
     yield quantised_case(unsigned, *size, *kind(0.0212, 120, "uint8"), **LINEAR)
     rows = (*kind(0.0311, 3), None, None, i64(4, 21), *kind(0.0281, 3))
-    yield quantised_case(codes_of(3, 17), *rows, **LINEAR)
+    yield quantised_case(quantised_values(3, 17), *rows, **LINEAR)
     small = (*kind(0.0311, 3), None, None, i64(1, 3, 3, 4), *kind(0.0181, 3))
-    yield quantised_case(codes_of(1, 3, 8, 9), *small, **SMOOTH)
+    yield quantised_case(quantised_values(1, 3, 8, 9), *small, **SMOOTH)
     crop = (*kind(0.0311, 3), ROI, None, i64(1, 5, 3, 3), *kind(0.0281, 3))
     for mode in ("nearest", "linear"):
         yield quantised_case(x, *crop, **{**CROPPED, "resize.mode": mode})
@@ -328,16 +328,16 @@ def narrow_cases() -> Iterator[Case]:
 
 @wide.cases
 def wide_cases() -> Iterator[Case]:
-    x = codes_of(1, 3, 6, 7, dtype="int16")
+    x = quantised_values(1, 3, 6, 7, dtype="int16")
     operands = (*kind(2.9e-4, -7, "int16"), None, None, i64(1, 3, 9, 5))
     for transform, mode in zip(TRANSFORMS[:5], ("linear", "cubic") * 3, strict=False):
         attrs: dict[str, Any] = {"resize.mode": mode, TRANSFORM: transform}
         yield quantised_case(x, *operands, *kind(2.3e-4, 11, "int16"), **attrs)
-    unsigned = codes_of(2, 3, 4, 4, 4, dtype="uint16")
+    unsigned = quantised_values(2, 3, 4, 4, 4, dtype="uint16")
     size = (*kind(3e-4, 30000, "uint16"), None, None, i64(2, 3, 3, 4, 9))
     yield quantised_case(unsigned, *size, *kind(3e-4, 120, "uint8"), **LINEAR)
     small = (*kind(0.03, 3), None, None, i64(1, 3, 3, 4), *kind(3e-4, 3, "int16"))
-    yield quantised_case(codes_of(1, 3, 8, 9), *small, **SMOOTH)
+    yield quantised_case(quantised_values(1, 3, 8, 9), *small, **SMOOTH)
     crop = (*kind(3e-4, 3, "int16"), ROI, None, i64(1, 3, 3, 3), *kind(2.8e-4, 3, "int16"))
     for mode in ("nearest", "linear"):
         yield quantised_case(x, *crop, **{**CROPPED, "resize.mode": mode})

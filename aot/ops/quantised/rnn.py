@@ -34,7 +34,7 @@ from aot.vendor.quantisation import (
     quantisation,
     value_of,
 )
-from aot.vendor.quantised_cases import codes_of, kind, quantised_case, scale
+from aot.vendor.quantised_cases import kind, quantised_case, quantised_values, scale
 from aot.vendor.recorder import Handle, Recorder
 
 KINDS = ("LSTM", "GRU", "RNN")  # in the order of AOT_QRNN_*
@@ -83,7 +83,7 @@ class Constants:
     mult: Array  # int32 [2 * gates*hidden]
     bias: Array  # int64 [gates*hidden], then [hidden] with LINEAR
     error: float  # the largest difference of an argument from the real one
-    codes: int  # the largest sum of products of quantised values (of 16 bits: those of x)
+    product_sum: int  # the largest sum of products of quantised values (of 16 bits: those of x)
     recurrent: float  # the largest |h r + bias| of the last gate
 
 
@@ -236,7 +236,7 @@ def _supported(m: Match) -> Iterator[tuple[bool, str]]:
         return
     for found in (direction(m, d) for d in range(m.r.shape[0])):
         yield 1 <= found.shift <= 36, f"multipliers with {found.shift + ARGUMENT_BITS} bits"
-        fits = found.codes < 2**31 and found.product < 2.0**61
+        fits = found.product_sum < 2**31 and found.product < 2.0**61
         yield fits, "sums of quantised values that may overflow"
         yield from gates_fit(m, found, ARGUMENT_ERROR)
 
@@ -253,12 +253,12 @@ def states_and_last(m: Match, of: Callable[[str], Of]) -> tuple[Of | None, Of | 
     return (None, of("y")) if m.y.rank == 3 else (of("y"), None)
 
 
-def requant_fields(prefix: str, code: Quantisation | None) -> dict[str, int]:
+def requant_fields(prefix: str, to: Quantisation | None) -> dict[str, int]:
     """Fields that make quantised values of a state with 30 fraction bits."""
-    if code is None:
+    if to is None:
         return {f"{prefix}_mult": 0, f"{prefix}_shift": 1, f"{prefix}_zero": 0}
-    out = ratio(1.0 / float(code.s), 30)
-    found = {"mult": out["mult"], "shift": out["shift"], "zero": code.z}
+    out = ratio(1.0 / float(to.s), 30)
+    found = {"mult": out["mult"], "shift": out["shift"], "zero": to.z}
     return {f"{prefix}_{k}": v for k, v in found.items()}
 
 
@@ -334,14 +334,19 @@ def _to_kernel(c: Recorder, m: Match) -> None:
     made = [None if y is None else signed_output(c, y) for y in results]
     source, table = signed_input(c, m.x), c.const(tanh_table(257), "tanh")
     cell = 30 - math.ceil(math.log2(geometry(m, 0)["steps"] + 1))
-    codes_of = {**requant_fields("y", every), **requant_fields("last", last), "lo": low, "hi": high}
+    fields = {
+        **requant_fields("y", every),
+        **requant_fields("last", last),
+        "lo": low,
+        "hi": high,
+    }
     found = [direction(m, d) for d in range(m.r.shape[0])]
-    each = [(one, {"shift": one.shift, "cell_bits": cell, **codes_of}) for one in found]
+    each = [(one, {"shift": one.shift, "cell_bits": cell, **fields}) for one in found]
     scratch = 4 * (m.r.shape[1] + 2 * m.r.shape[2]) + 4 * m.r.shape[2]
     record(c, m, "aot_qrnn_s8", made, (1, 1), source, table, scratch, each, {})
-    for y, codes_made in zip(results, made, strict=True):
-        if y is not None and codes_made is not None:
-            finish(c, y, codes_made)
+    for y, unfinished in zip(results, made, strict=True):
+        if y is not None and unfinished is not None:
+            finish(c, y, unfinished)
 
 
 def layer_case(
@@ -359,8 +364,8 @@ def layer_case(
     rows = {"LSTM": 4, "GRU": 3, "RNN": 1}[name] * hidden
     sw = np.linspace(0.004, 0.006, rows).astype(np.float32) if directions == 1 else scale(0.005)
     zeros, missing = np.zeros(sw.shape, np.int8), [None] * (4 if name == "LSTM" else 2)
-    operands = [*first, codes_of(directions, rows, features), sw, zeros]
-    operands += [codes_of(directions, rows, hidden, seed=1), sw, zeros]
+    operands = [*first, quantised_values(directions, rows, features), sw, zeros]
+    operands += [quantised_values(directions, rows, hidden, seed=1), sw, zeros]
     operands += [f32(directions, 2 * rows, low=-0.5, high=0.5), *missing, *made]
     named: dict[str, Any] = {f"layer.{k}": v for k, v in attrs.items()}
     named |= {"layer.hidden_size": hidden, "w_dq.axis": 1, "r_dq.axis": 1}
@@ -376,7 +381,7 @@ def _cases(name: str, both: bool) -> Iterator[Case]:
         ((1, 5, 2, 6, 5), linear),
     ):
         made = [*kind(1 / 127, 3), *(kind(1 / 100, -9) if both else ())]
-        first = (codes_of(*sizes[1:4]), *kind(0.02, -5))
+        first = (quantised_values(*sizes[1:4]), *kind(0.02, -5))
         yield layer_case(name, sizes, first, made, attrs)
 
 

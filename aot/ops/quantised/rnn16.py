@@ -35,7 +35,7 @@ from aot.ops.quantised.rnn import (
 from aot.vendor.cases import Case
 from aot.vendor.match import Match
 from aot.vendor.quantisation import QUANTISED_TYPES, Quantisation, quantisation, value_of
-from aot.vendor.quantised_cases import codes_of, kind
+from aot.vendor.quantised_cases import kind, quantised_values
 from aot.vendor.recorder import Recorder
 
 #: AOT_QRNN_SUM_BITS: fraction bits of an argument while it is summed.
@@ -104,14 +104,14 @@ def _supported(m: Match) -> Iterator[tuple[bool, str]]:
     for found in (direction(m, d) for d in range(m.r.shape[0])):
         shifts = found.x_shift, found.h_shift
         yield all(0 <= s <= 62 for s in shifts), f"multipliers beyond their sums by {shifts} bits"
-        fits = found.codes < 2**31 and found.argument < 2.0**28 and found.h_bits >= 8
+        fits = found.product_sum < 2**31 and found.argument < 2.0**28 and found.h_bits >= 8
         yield fits, "sums of quantised values that may overflow"
         yield from gates_fit(m, found, ARGUMENT_ERROR)
 
 
-def _made(prefix: str, code: Quantisation | None) -> dict[str, int]:
-    low, high = (0, 0) if code is None else code.range
-    return {**requant_fields(prefix, code), f"{prefix}_lo": low, f"{prefix}_hi": high}
+def _made(prefix: str, to: Quantisation | None) -> dict[str, int]:
+    low, high = (0, 0) if to is None else to.range
+    return {**requant_fields(prefix, to), f"{prefix}_lo": low, f"{prefix}_hi": high}
 
 
 def _to_kernel(c: Recorder, m: Match) -> None:
@@ -120,10 +120,10 @@ def _to_kernel(c: Recorder, m: Match) -> None:
     types = [
         0 if k is None else QUANTISED_TYPES.index(k.dtype) for k in (quantisation(m, "x"), *kinds)
     ]
-    codes_of = {**_made("y", kinds[0]), **_made("last", kinds[1])}
+    fields = {**_made("y", kinds[0]), **_made("last", kinds[1])}
     found = [direction(m, d) for d in range(m.r.shape[0])]
     names = ("x_shift", "h_shift", "h_bits")
-    each = [(one, {k: getattr(one, k) for k in names} | codes_of) for one in found]
+    each = [(one, {k: getattr(one, k) for k in names} | fields) for one in found]
     nbytes = [0 if y is None else y.dtype.nbytes for y in results]
     scratch = 8 * m.r.shape[2] + 4 * (m.r.shape[1] + 3 * m.r.shape[2])
     kinds_of = dict(zip(("XT", "YT", "LT"), types, strict=True))
@@ -140,7 +140,7 @@ def _cases(name: str, both: bool) -> Iterator[Case]:
         ((1, 5, 2, 4, 6), "int16", linear),
     ):
         middle = 1 << 15 if dtype == "uint16" else 0
-        first = (codes_of(*sizes[1:4], dtype=dtype), *kind(0.02 / 256, middle - 500, dtype))
+        first = (quantised_values(*sizes[1:4], dtype=dtype), *kind(0.02 / 256, middle - 500, dtype))
         last = kind(1 / 1500, middle - 9, dtype) if both else ()
         yield layer_case(name, sizes, first, [*kind(1 / 2048, middle + 3, dtype), *last], attrs)
 

@@ -109,7 +109,7 @@ class QCall:
     `weights` and `bias` are stored as they are (the bias given to a plan already has
     -x_zero * sum of the weights in it), `scratch` is in bytes, `instance` are the kernel's
     constants besides RQ and PC, `inplace` permits that y is x, `header` is the C file ("" = that of
-    the kernel's name), `staged` whether a kernel made of it stores sums before they become codes.
+    the kernel's name), `staged` whether a kernel made of it stores sums before it rounds them.
     `rows_apart` tells that rows of x may lie anywhere, each with a pointer of its own; without it
     the kernel needs the rows of a window one behind the other.
     """

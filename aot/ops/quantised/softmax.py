@@ -33,7 +33,7 @@ from aot.vendor.fixed_point import significands
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP
 from aot.vendor.quantisation import all_hold, dequantised, known, quantisation
-from aot.vendor.quantised_cases import codes_of, kind, quantised_case
+from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.quantised_softmax import QuantisedSoftmax, softmax_axis, softmax_fits
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, fixed_point, rq_of
@@ -202,16 +202,18 @@ def wide_cases() -> Iterator[Case]:
     middle: dict[str, Any] = {"soft.axis": 1}
     unit, fine = kind(1 / 32768, 0, "int16"), kind(1 / 65535, 0, "uint16")
     yield quantised_case(
-        codes_of(3, 40, 5, dtype="int16"), *kind(3e-4, 0, "int16"), *unit, **middle
+        quantised_values(3, 40, 5, dtype="int16"), *kind(3e-4, 0, "int16"), *unit, **middle
     )
-    yield quantised_case(codes_of(4, 300, dtype="uint16"), *kind(1e-4, 30000, "uint16"), *fine)
-    few = codes_of(4, 3, dtype="int16")
+    yield quantised_case(
+        quantised_values(4, 300, dtype="uint16"), *kind(1e-4, 30000, "uint16"), *fine
+    )
+    few = quantised_values(4, 3, dtype="int16")
     yield quantised_case(few, *kind(0.5, -7, "int16"), *kind(1 / 256, -128))
-    yield quantised_case(codes_of(9, 2), *kind(0.01, 4), *fine)
+    yield quantised_case(quantised_values(9, 2), *kind(0.01, 4), *fine)
 
 
 @log_softmax.cases
 def log_cases() -> Iterator[Case]:
     for dtype, step in (("int8", 0.1), ("uint8", 0.1), ("int16", 4e-4), ("uint16", 4e-4)):
-        x = codes_of(4, 30, dtype=dtype)
+        x = quantised_values(4, 30, dtype=dtype)
         yield quantised_case(x, *kind(step, 3, dtype), *kind(step, 100, dtype))

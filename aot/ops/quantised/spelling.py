@@ -223,17 +223,19 @@ def _matmul_to_float(spelling: Spelling) -> None:
 @spells("DynamicQuantizeMatMul", MICROSOFT)
 def _dynamic_matmul(spelling: Spelling) -> None:
     x = spelling.input(0)
-    codes = spelling.add("DynamicQuantizeLinear", [x], shape=shape_of(x), dtype=ir.DataType.UINT8)
-    maker = codes.producer()
+    quantised = spelling.add(
+        "DynamicQuantizeLinear", [x], shape=shape_of(x), dtype=ir.DataType.UINT8
+    )
+    maker = quantised.producer()
     assert maker is not None
     maker.resize_outputs(3)
     scale, zero = maker.outputs[1], maker.outputs[2]
     for value, kind in ((scale, ir.DataType.FLOAT), (zero, ir.DataType.UINT8)):
-        value.name = f"{codes.name}_{kind.name}"
+        value.name = f"{quantised.name}_{kind.name}"
         value.type, value.shape = ir.TensorType(kind), ir.Shape(())
     _scaled(
         spelling,
-        _integer_product(spelling, codes, zero, 1, 3),
+        _integer_product(spelling, quantised, zero, 1, 3),
         scale,
         spelling.scale(2),
         spelling.optional(4),

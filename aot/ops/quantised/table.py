@@ -28,7 +28,7 @@ from aot.vendor.cases import Case
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.quantisation import all_hold, known, quantisation
-from aot.vendor.quantised_cases import codes_of, kind, quantised_case
+from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.quantised_table import (
     QuantisedTable,
     chain_fits,
@@ -173,5 +173,5 @@ def to_pieces(c: Recorder, m: Match) -> None:
 @pieced.cases
 def pieced_cases() -> Iterator[Case]:
     for dtype, made_of in (("int16", "uint16"), ("uint16", "int8"), ("int8", "uint16")):
-        x = codes_of(2, 5, 6, 70, dtype=dtype)
+        x = quantised_values(2, 5, 6, 70, dtype=dtype)
         yield quantised_case(x, *kind(0.0005, 3, dtype), *kind(0.00037, 9, made_of))

@@ -75,14 +75,14 @@ def only_first(x: DynamicDims, node: ir.Node, what: str = "runs along") -> ir.Va
 
 
 def zero_point(index: int) -> Callable[[DynamicDims, ir.Node, ir.Value], Any]:
-    """Padding of integer products: input `index` holds the code of 0."""
+    """Padding of integer products: input `index` holds the zero point."""
 
     def fill(x: DynamicDims, node: ir.Node, data: ir.Value) -> Any:
-        code = given(node, index)
-        if code is None:
+        zero = given(node, index)
+        if zero is None:
             return 0
         where = x.ints(node, [1])
-        return x.node(node, "Reshape", [code, where], [(int(code.dtype or 0), (1,))])[0]
+        return x.node(node, "Reshape", [zero, where], [(int(zero.dtype or 0), (1,))])[0]
 
     return fill
 

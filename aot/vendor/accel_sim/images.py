@@ -104,7 +104,7 @@ class Images:
     # -- values -----------------------------------------------------------------------------------
 
     def read(self, value: ValueRef, zero: int | None = None) -> int:
-        """The tensor of `value`, an input if no layer makes it; `zero` is its code of zero."""
+        """The tensor of `value`, an input if no layer makes it; `zero` is its zero point."""
         if value.is_const:
             return self.constant(np.asarray(value.data), value)
         if value.name not in self._index:
@@ -119,7 +119,7 @@ class Images:
         return other
 
     def write(self, value: ValueRef, zero: int | None = None) -> int:
-        """The new tensor that a layer makes for `value`; `zero` is its code of zero, if known."""
+        """The new tensor that a layer makes for `value`; `zero` is its zero point, if known."""
         index = self._tensor(self._of(value, value.shape, zero or 0, "inner"))
         self._index[value.name] = index
         if zero is not None:

@@ -24,7 +24,7 @@ from aot.vendor import (
 from aot.vendor.accel_sim.checks import fits, layer_cycles
 from aot.vendor.accel_sim.config import Config, config
 from aot.vendor.accel_sim.images import Images
-from aot.vendor.accel_sim.int8_products import SPECS as CODES
+from aot.vendor.accel_sim.int8_products import SPECS as PRODUCTS
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import AccelOptions, Layer
 from aot.vendor.accel_sim.reals import SPECS as REALS
@@ -36,7 +36,7 @@ from aot.vendor.accel_sim.views import SPECS as VIEWS
 
 NAME, HEADER = "accel_sim", "aot_ax1.h"
 FOLDER = Path(__file__).parent
-SPECS = (*CODES, *VECTORS, *VIEWS, *REALS)
+SPECS = (*PRODUCTS, *VECTORS, *VIEWS, *REALS)
 CHOICES = {"weights": ("flash", "sram"), "compress": ("auto", "on", "off")}
 SOURCES = (
     *("aot_ax1.c", "aot_ax1.h", *DRIVER, *DRIVER_HEADERS),
@@ -116,8 +116,8 @@ def _layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layo
 
 
 def _result_layout(y: ValueRef) -> Layout:
-    codes_last = y.dtype.nbytes == 1 and y.rank > 2 and not y.is_output
-    return channels_last(y) if codes_last else PLAIN
+    blocked = y.dtype.nbytes == 1 and y.rank > 2 and not y.is_output
+    return channels_last(y) if blocked else PLAIN
 
 
 def _pattern(spec: Spec, machine: Machine) -> Pattern:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compression of weights: blocks of 32 codes, each with the shorter of Rice codes and raw bytes.
+"""Compression of weights: blocks of 32 values, each with the shorter of Rice codes and raw bytes.
 
 Bits are taken from the lowest of every byte up. A block begins with four bits: k from 0 to 6 says
 that Rice codes follow (v >= 0 is 2 v, v < 0 is -2 v - 1; the number above its k low bits in ones, a
@@ -26,12 +26,12 @@ Array = np.ndarray[Any, Any]
 
 
 def _blocks_of(weights: bytes) -> tuple[Array, Array, Array]:
-    """(codes folded to numbers from 0, which are there, kind of every block), blocks by row."""
-    codes: Array = np.frombuffer(weights, np.int8).astype(np.int64)
-    count = -(-len(codes) // BLOCK)
+    """(values folded to numbers from 0, which are there, kind of every block), blocks by row."""
+    values: Array = np.frombuffer(weights, np.int8).astype(np.int64)
+    count = -(-len(values) // BLOCK)
     folded: Array = np.zeros(count * BLOCK, np.int64)
-    folded[: len(codes)] = np.where(codes >= 0, 2 * codes, -2 * codes - 1)
-    there: Array = np.arange(count * BLOCK) < len(codes)
+    folded[: len(values)] = np.where(values >= 0, 2 * values, -2 * values - 1)
+    there: Array = np.arange(count * BLOCK) < len(values)
     folded, there = folded.reshape(-1, BLOCK), there.reshape(-1, BLOCK)
     lengths = there.sum(axis=1)
     sizes = [(folded >> k).sum(axis=1) + lengths * (k + 1) for k in range(RAW)]
@@ -58,7 +58,7 @@ def packed_size(weights: bytes) -> tuple[int, int]:
 
 
 def pack(weights: bytes) -> bytes:
-    """The compressed form of int8 codes."""
+    """The compressed form of int8 values."""
     folded, there, kinds = _blocks_of(weights)
     starts, codes, lengths = _layout(folded, there, kinds)
     out = np.zeros(int(lengths.sum()), np.uint8)
@@ -128,7 +128,7 @@ class _Bits:
 
 
 def _block(bits: _Bits, n: int) -> list[int] | None:
-    """The codes of a block, None if all are zero."""
+    """The values of a block, None if all are zero."""
     kind = bits.take(4)
     if kind > ZEROS:
         raise StreamError(Fault.PACKED, f"a block of kind {kind}")
@@ -136,10 +136,10 @@ def _block(bits: _Bits, n: int) -> list[int] | None:
         return None
     if kind == RAW:
         return [v - ((v >> 7) << 8) for v in (bits.take(8) for _ in range(n))]
-    codes = bits.rice(kind, n)
-    if max(codes) > 255:
-        raise StreamError(Fault.PACKED, f"a code of {max(codes)}")
-    return [-(v >> 1) - 1 if v & 1 else v >> 1 for v in codes]
+    values = bits.rice(kind, n)
+    if max(values) > 255:
+        raise StreamError(Fault.PACKED, f"a code of {max(values)}")
+    return [-(v >> 1) - 1 if v & 1 else v >> 1 for v in values]
 
 
 @lru_cache(maxsize=2048)
@@ -148,21 +148,21 @@ def _blocks(data: bytes, size: int) -> tuple[bytes, int]:
     out = np.zeros(size, np.int8)
     for at in range(0, size, BLOCK):
         n = min(BLOCK, size - at)
-        codes = _block(bits, n)
-        if codes is None:
+        values = _block(bits, n)
+        if values is None:
             zeros += 1
         else:
-            out[at : at + n] = codes
+            out[at : at + n] = values
     if bits.left >= 8:
         raise StreamError(Fault.PACKED, f"{bits.left // 8} bytes behind the last block")
     return out.tobytes(), zeros
 
 
 def unpack(data: bytes, size: int) -> bytes:
-    """`size` int8 codes; raises StreamError if `data` are not exactly these."""
+    """`size` int8 values; raises StreamError if `data` are not exactly these."""
     return _blocks(bytes(data), size)[0]
 
 
 def zero_blocks(data: bytes, size: int) -> int:
-    """Blocks of zeros among `size` codes."""
+    """Blocks of zeros among `size` values."""
     return _blocks(bytes(data), size)[1]

@@ -21,7 +21,7 @@ from aot.vendor.accel_sim.specs import Checks, Spec, pattern
 from aot.vendor.accel_sim.vectors import images
 
 #: Operators next to which a view belongs: of quantised values, of float32.
-CODES = frozenset("QuantizeLinear DequantizeLinear MaxPool Concat".split())
+INT8 = frozenset("QuantizeLinear DequantizeLinear MaxPool Concat".split())
 REALS = frozenset("Conv Gemm MatMul MaxPool AveragePool GlobalAveragePool Add Relu Clip".split())
 #: Parts of a Concat: each may be a region of the system, of which there are five.
 MOST_PARTS = 4
@@ -36,7 +36,7 @@ def _neighbours(value: ValueRef, forward: bool) -> set[str]:
 
 def beside_work(m: Match, x: ValueRef) -> Checks:
     """A neighbour computes."""
-    kinds = CODES if x.dtype in EIGHT else REALS
+    kinds = INT8 if x.dtype in EIGHT else REALS
     near = (_neighbours(x, forward=False) | _neighbours(m.y, forward=True)) & kinds
     yield bool(near), "nothing beside it is computed here"
 

@@ -126,12 +126,12 @@ def _first(requant: Requant, per_channel: bool) -> Any:
     )  # fmt: skip
 
 
-def _sum(codes: QuantisedAddition) -> tuple[Any, Any]:
-    second = instr("VSET1", {"slot": 0, "ma": codes.ma, "mb": codes.mb, "my": codes.my})
+def _sum(addition: QuantisedAddition) -> tuple[Any, Any]:
+    second = instr("VSET1", {"slot": 0, "ma": addition.ma, "mb": addition.mb, "my": addition.my})
     names = ("sa", "sb", "sy", "za", "zb", "zy", "lo", "hi")
-    own = {name: getattr(codes, name) for name in names}
+    own = {name: getattr(addition, name) for name in names}
     return second, instr(
-        "VSET2", {"slot": 0, "kind": int(codes.kind), "minus": int(codes.minus), **own}
+        "VSET2", {"slot": 0, "kind": int(addition.kind), "minus": int(addition.minus), **own}
     )
 
 

@@ -23,8 +23,8 @@ from aot.vendor import (
     WindowShape,
     activated,
     case,
-    codes_of,
     quantised,
+    quantised_values,
     wildcard,
 )
 from aot.vendor.cmsis_nn.base import (
@@ -208,13 +208,15 @@ def average_examples() -> Iterator[Case]:
     ):
         same = np.array(0.0311, np.float32), np.array(-7, np.int8)
         named: dict[str, Any] = attrs
-        yield case(codes_of(*shape), *same, *same, const=(1, 2, 3, 4), **named)
+        yield case(quantised_values(*shape), *same, *same, const=(1, 2, 3, 4), **named)
 
 
 @maximum.cases
 def maximum_examples() -> Iterator[Case]:
-    yield case(codes_of(1, 17, 8, 8), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
-    yield case(codes_of(2, 4, 9), kernel_shape=[2], strides=[2])
+    yield case(
+        quantised_values(1, 17, 8, 8), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]
+    )
+    yield case(quantised_values(2, 4, 9), kernel_shape=[2], strides=[2])
 
 
 for _made in (add, mul):

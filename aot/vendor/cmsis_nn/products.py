@@ -17,8 +17,8 @@ from aot.vendor import (
     QuantisedProduct,
     Recorder,
     activated,
-    codes_of,
     quantised,
+    quantised_values,
 )
 from aot.vendor.cmsis_nn.base import (
     MOST_EXTENT,
@@ -182,14 +182,14 @@ def conv_examples() -> Iterator[Case]:
         (16, 3, {"conv.pads": [2, 0]}),
     ):
         named: dict[str, Any] = attrs
-        yield example(codes_of(1, 8, length), codes_of(6, 8, window), 0, **named)
+        yield example(quantised_values(1, 8, length), quantised_values(6, 8, window), 0, **named)
     for groups, shape, attrs in (
         (5, (5, 1, 3, 3), {"conv.pads": [1, 1, 1, 1]}),
         (5, (10, 1, 5, 3), {"conv.strides": [2, 1]}),
         (130, (130, 1, 4, 4), {"conv.pads": [2, 1, 1, 2]}),
     ):
         own: dict[str, Any] = {"conv.group": groups, **attrs}
-        yield example(codes_of(1, groups, 8, 7), codes_of(*shape), 0, **own)
+        yield example(quantised_values(1, groups, 8, 7), quantised_values(*shape), 0, **own)
 
 
 @dense.cases

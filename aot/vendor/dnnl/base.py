@@ -61,14 +61,14 @@ def declare(
     name: str,
     params: tuple[str, ...],
     build: Callable[..., Any],
-    codes: bool = False,
+    int8: bool = False,
     outputs: tuple[str, ...] = ("y",),
 ) -> Pattern:
-    """Add the pattern `build(op, *params)` to the backend; `codes`: it knows 8-bit quantised
+    """Add the pattern `build(op, *params)` to the backend; `int8`: it knows 8-bit quantised
     values."""
     graph = build(OP, *[wildcard(p) for p in params])
     made = Pattern(name, graph, "dnnl", outputs, folder=Path(__file__).parent, header=HEADER)
-    if not codes:
+    if not int8:
         made.check(outside_of_quantised)
     backend.patterns.append(made)
     return made

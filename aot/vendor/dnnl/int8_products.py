@@ -33,9 +33,9 @@ from aot.vendor import (
     activated,
     case,
     channels_last,
-    codes_of,
     dequantised,
     quantised,
+    quantised_values,
     same_shapes,
 )
 from aot.vendor.dnnl.base import declare, one_result, primitive
@@ -48,7 +48,7 @@ EIGHT = (S8, U8)
 
 def _declare(name: str, inner: Pat) -> Pattern:
     """The pattern QuantizeLinear(inner); its result are the quantised values `y`."""
-    return declare(name, (), lambda op: quantised(inner), codes=True)
+    return declare(name, (), lambda op: quantised(inner), int8=True)
 
 
 def _onnx_rounding(c: Recorder, m: Match) -> None:
@@ -187,7 +187,7 @@ def to_dense(c: Recorder, m: Match) -> None:
 
 # -- pooling ------------------------------------------------------------------------------------
 
-qmaxpool = declare("qmaxpool", ("x",), lambda op, x: op.MaxPool(x), codes=True)
+qmaxpool = declare("qmaxpool", ("x",), lambda op, x: op.MaxPool(x), int8=True)
 _POOLS = ("AveragePool", "GlobalAveragePool")
 qaverage = _declare("qaverage", activated(OP.any_of(*_POOLS)(dequantised("x"), _outputs=["pool"])))
 
@@ -331,14 +331,16 @@ def sum_examples() -> Iterator[Case]:
     wide: dict[str, Any] = {"conv.group": 2}
     example = QuantisedProduct.example
     for made in (
-        example(codes_of(1, 16, 6, 7), codes_of(24, 16, 3, 3), 0, **same),
-        example(codes_of(2, 6, 5, 5), codes_of(8, 3, 3, 3), 0, zx=9, zy=-128, **wide),
+        example(quantised_values(1, 16, 6, 7), quantised_values(24, 16, 3, 3), 0, **same),
+        example(
+            quantised_values(2, 6, 5, 5), quantised_values(8, 3, 3, 3), 0, zx=9, zy=-128, **wide
+        ),
     ):
         *operands, sy, zy = made.inputs
         x, weights = np.asarray(operands[0]), np.asarray(operands[3])
         n, _, h, w = x.shape
         cut = 0 if "conv.pads" in made.attrs else 2
-        r = codes_of(n, len(weights), h - cut, w - cut)
+        r = quantised_values(n, len(weights), h - cut, w - cut)
         const = tuple(i for i in range(len(made.inputs) + 3) if i not in (0, len(operands)))
         more = _parameters(float(np.asarray(sy)) * 0.7, -11)
         yield case(*operands, r, *more, sy, zy, const=const, **made.attrs)
@@ -347,8 +349,10 @@ def sum_examples() -> Iterator[Case]:
 @qmaxpool.cases
 def maximum_examples() -> Iterator[Case]:
     """Images [1, C, H, W] of int8 with padding, of uint8 with a row left over."""
-    yield case(codes_of(1, 17, 8, 8), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
-    yield case(codes_of(1, 16, 9, 8, dtype="uint8"), kernel_shape=[2, 2], strides=[2, 2])
+    yield case(
+        quantised_values(1, 17, 8, 8), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]
+    )
+    yield case(quantised_values(1, 16, 9, 8, dtype="uint8"), kernel_shape=[2, 2], strides=[2, 2])
 
 
 @qaverage.cases
@@ -360,12 +364,12 @@ def average_examples() -> Iterator[Case]:
         ((1, 2, 4, 5, 3), {"kernel_shape": [2, 3, 2]}),
     ):
         named: dict[str, Any] = {f"pool.{k}": v for k, v in attrs.items()}
-        yield case(codes_of(*shape), *operands, const=(1, 2, 3, 4), **named)
+        yield case(quantised_values(*shape), *operands, const=(1, 2, 3, 4), **named)
 
 
 def _two(shape: tuple[int, ...], za: int, zb: int, step: float) -> Case:
-    first = (codes_of(*shape), *_parameters(0.031, za))
-    second = (codes_of(*shape, seed=1), *_parameters(0.019, zb))
+    first = (quantised_values(*shape), *_parameters(0.031, za))
+    second = (quantised_values(*shape, seed=1), *_parameters(0.019, zb))
     return case(*first, *second, *_parameters(step, 4), const=(1, 2, 4, 5, 6, 7))
 
 

@@ -16,7 +16,7 @@ from aot.vendor.dnnl.base import BLOCKS, backend, blocks, declare, floats
 Checks = Iterator[tuple[bool, str]]
 #: Operators next to which a view of quantised values belongs in a region: what makes and first
 #: reads quantised values.
-CODES = frozenset({"QuantizeLinear", "DequantizeLinear", "MaxPool"})
+INT8_WORK = frozenset({"QuantizeLinear", "DequantizeLinear", "MaxPool"})
 
 
 @cache
@@ -36,15 +36,15 @@ def _neighbours(value: ValueRef, forward: bool) -> set[str]:
     return set() if producer is None else {producer.op_type}
 
 
-reshape = declare("reshape", ("x", "how"), lambda op, x, how: op.Reshape(x, how), codes=True)
+reshape = declare("reshape", ("x", "how"), lambda op, x, how: op.Reshape(x, how), int8=True)
 
 
 @reshape.check
 def between(m: Match) -> Checks:
-    codes = m.x.dtype in (S8, U8)
-    if not codes:
+    int8 = m.x.dtype in (S8, U8)
+    if not int8:
         yield from floats(m.x)
-    work = CODES if codes else _work()
+    work = INT8_WORK if int8 else _work()
     inside = _neighbours(m.x, forward=False) & work and _neighbours(m.y, forward=True) & work
     yield bool(inside), "it is not between two operators of this vendor"
 

@@ -16,7 +16,7 @@ KINDS = {T.UINT4: (0, 15), T.INT4: (-8, 7), T.UINT2: (0, 3), T.INT2: (-2, 1), T.
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_codes_that_do_not_fit_are_refused(kind: int) -> None:
+def test_quantised_values_that_do_not_fit_are_refused(kind: int) -> None:
     proto = model(
         [("Cast", "x", "y", {"to": 1})], {"x": [2]}, {"y": None}, dtypes={"x": kind}, opset=25
     )

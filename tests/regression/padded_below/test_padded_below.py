@@ -15,11 +15,11 @@ SCALAR = Path(__file__).parents[2] / "fuzz" / "scalar.toml"
 W = np.arange(80, dtype=np.float32).reshape(4, 20, 1, 1) % 7 - 3
 
 
-@pytest.mark.parametrize("codes", [False, True])
-def test_rows_below_hold_the_bias(codes: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("quantised", [False, True])
+def test_rows_below_hold_the_bias(quantised: bool, tmp_path: Path) -> None:
     nodes = [helper.make_node("Conv", ["a", "w"], ["b"], pads=[0, 0, 1, 0])]
     consts = [numpy_helper.from_array(W, "w")]
-    if codes:
+    if quantised:
         consts = [numpy_helper.from_array(W.astype(np.int8), "c")]
         for name, value in (("s", np.float32(1.0)), ("z", np.int8(0))):
             consts.append(numpy_helper.from_array(np.asarray(value), name))

@@ -239,8 +239,8 @@ def built(text: str) -> tuple[onnx.ModelProto, Any]:
 
     import numpy as np
 
-    image, codes = [1, 4, 6, 6], text.startswith("QLinear")
-    weights = np.ones((4, 4, 1, 1), np.uint8 if codes else np.float32)
+    image, quantised = [1, 4, 6, 6], text.startswith("QLinear")
+    weights = np.ones((4, 4, 1, 1), np.uint8 if quantised else np.float32)
     if text.startswith("QLinearMatMul"):
         weights = np.ones((6, 6), np.uint8)
     special = {
@@ -290,7 +290,7 @@ def built(text: str) -> tuple[onnx.ModelProto, Any]:
     last = read(ast.parse(text.replace("*", "*_"), mode="eval").body)
     used = {n for r in rows for n in r[1].split()}
     inputs = {n: image for n in sorted(used) if n not in constants and not n.startswith("v")}
-    kinds = dict.fromkeys([*inputs, last], onnx.TensorProto.UINT8) if codes else {}
+    kinds = dict.fromkeys([*inputs, last], onnx.TensorProto.UINT8) if quantised else {}
     proto = model(rows, inputs, {last: None}, constants, kinds)
 
     def build(op: Any, x: Any) -> Any:

@@ -22,7 +22,7 @@ def network() -> onnx.ModelProto:
     made = Made(1)
     name, (channels, height, width) = made.values[0]
     for out in (8, 8, 4):
-        real = made.net.add("Conv", made.codes(name), made.weights(out, channels, 3, 3))
+        real = made.net.add("Conv", made.quantised_values(name), made.weights(out, channels, 3, 3))
         channels, height, width = out, height - 2, width - 2
         name, _ = made.made(real, (channels, height, width))
     return made.net.model(**{name: np.int8})
