@@ -6,6 +6,7 @@ Reading trusts nothing: see `source`, `external` and `check` for what is refused
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from aot.errors import ModelError
@@ -98,11 +99,8 @@ def _to_ir(light: onnx.ModelProto) -> ir.Model:
 
 def _drop_output_shapes(light: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     """Drop declared shapes of outputs and inner values (inference finds them); return them."""
-    hints: dict[str, onnx.TypeProto] = {}
+    hints = {info.name: deepcopy(info.type) for info in light.graph.output}
     for info in light.graph.output:
-        kept = onnx.TypeProto()
-        kept.CopyFrom(info.type)
-        hints[info.name] = kept
         if info.type.HasField("tensor_type"):
             info.type.tensor_type.shape.Clear()
             info.type.tensor_type.shape.SetInParent()

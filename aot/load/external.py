@@ -7,9 +7,11 @@ import os
 import stat
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
+import numpy as np
+
 from aot.errors import ModelError
-from aot.ir.deferred_import import onnx
-from aot.load.tensors import expected_bytes
+from aot.ir.deferred_import import ir, onnx
+from aot.load.tensors import BITS, expected_bytes
 
 KEYS = ("location", "offset", "length", "checksum")
 
@@ -40,12 +42,31 @@ def locate(tensor: onnx.TensorProto, folder: Path | None) -> tuple[Path, int, in
     return path, offset, length
 
 
-def read(tensor: onnx.TensorProto, folder: Path | None) -> bytes:
-    """The bytes of an external tensor."""
+def mapped(tensor: onnx.TensorProto, folder: Path | None, name: str) -> ir.TensorProtocol:
+    """A tensor called `name` that maps the bytes of the external tensor `tensor`, and only those,
+    when its elements are first asked for.
+
+    Raises ModelError as `locate` does, and later for a file that can no longer be mapped.
+    """
     path, offset, length = locate(tensor, folder)
-    with path.open("rb") as file:
-        file.seek(offset)
-        return file.read(length)
+    dtype, shape = ir.DataType(tensor.data_type), ir.Shape(tensor.dims)
+    packed = BITS[tensor.data_type] < 8
+    element = np.dtype(np.uint8 if packed else dtype.numpy()).newbyteorder("<")
+    count = length // element.itemsize
+
+    def load() -> ir.TensorProtocol:
+        try:
+            # memmap begins at the page of `offset`: onnx_ir's own ExternalTensor maps the whole
+            # file for every tensor, which is more than the address space for a large model.
+            # It takes no empty range at the end of a file.
+            data = np.memmap(path, element, "r", offset, count) if count else np.empty(0, element)
+        except (OSError, ValueError) as e:
+            raise ModelError(f'external data "{path.name}": {e}', f'tensor "{name}"') from None
+        if packed:
+            return ir.PackedTensor(np.asarray(data), dtype, shape=shape)
+        return ir.Tensor(np.asarray(data).reshape(shape.numpy()), dtype=dtype)
+
+    return ir.LazyTensor(load, dtype, shape, cache=True, name=name)
 
 
 def _entries(tensor: onnx.TensorProto, where: str) -> dict[str, str]:

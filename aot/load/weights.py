@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aot.ir.deferred_import import ir, onnx
 from aot.load.check import STANDARD_DOMAINS, all_graphs, subgraphs, tensors
-from aot.load.external import is_external, locate, read
+from aot.load.external import is_external, mapped
 from aot.load.inputs import user_inputs
 from aot.load.sparse import dense
 from aot.load.tensors import element_count, ir_tensor
@@ -66,19 +66,17 @@ def split(model: onnx.ModelProto, folder: Path | None) -> tuple[onnx.ModelProto,
 
 def _spell_sparse(light: onnx.ModelProto) -> None:
     """Give sparse constants within bodies and functions their zeros."""
-    inner = [g for n in light.graph.node for b in subgraphs(n) for g in all_graphs(b)]
-    for function in light.functions:
-        inner += [g for n in function.node for b in subgraphs(n) for g in all_graphs(b)]
+    nodes = [n for owner in (light.graph, *light.functions) for n in owner.node]
+    inner = [g for n in nodes for b in subgraphs(n) for g in all_graphs(b)]
     for graph in inner:
         graph.initializer.extend(dense(s) for s in graph.sparse_initializer)
         del graph.sparse_initializer[:]
-    for nodes in (*(g.node for g in inner), *(f.node for f in light.functions)):
-        for node in nodes:
-            sparse = _sparse_value(node)
-            if sparse is not None:
-                value = dense(sparse)
-                del node.attribute[:]
-                node.attribute.add(name="value", type=4).t.CopyFrom(value)
+    for node in (n for owner in (*inner, *light.functions) for n in owner.node):
+        sparse = _sparse_value(node)
+        if sparse is not None:
+            value = dense(sparse)
+            del node.attribute[:]
+            node.attribute.add(name="value", type=4).t.CopyFrom(value)
 
 
 def _sparse_value(node: onnx.NodeProto) -> onnx.SparseTensorProto | None:
@@ -101,24 +99,12 @@ def constant_tensor(node: onnx.NodeProto) -> onnx.TensorProto | None:
 
 
 def _weight(tensor: onnx.TensorProto, name: str, folder: Path | None) -> Weight:
-    shape = tuple(tensor.dims)
-    if not is_external(tensor):
-        return Weight(name, tensor.data_type, shape, ir_tensor(tensor))
-    path, offset, length = locate(tensor, folder)
-    data = ir.ExternalTensor(
-        path.name,
-        offset,
-        length,
-        ir.DataType(tensor.data_type),
-        shape=ir.Shape(shape),
-        name=name,
-        base_dir=path.parent,
-    )
-    return Weight(name, tensor.data_type, shape, data)
+    data = mapped(tensor, folder, name) if is_external(tensor) else ir_tensor(tensor)
+    return Weight(name, tensor.data_type, tuple(tensor.dims), data)
 
 
 def _internalise(tensor: onnx.TensorProto, folder: Path | None) -> None:
-    data = read(tensor, folder)
+    data = mapped(tensor, folder, tensor.name).tobytes()
     tensor.ClearField("external_data")
     tensor.ClearField("data_location")
     tensor.raw_data = data
@@ -126,8 +112,9 @@ def _internalise(tensor: onnx.TensorProto, folder: Path | None) -> None:
 
 def stand_in(graph: onnx.GraphProto, weights: list[Weight]) -> None:
     """Let typed inputs take the places of the weights."""
-    for w in weights:
-        graph.input.append(onnx.helper.make_tensor_value_info(w.name, w.dtype, w.shape))
+    graph.input.extend(
+        onnx.helper.make_tensor_value_info(w.name, w.dtype, w.shape) for w in weights
+    )
 
 
 def attach(graph: ir.Graph, weights: list[Weight]) -> None:

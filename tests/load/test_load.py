@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -11,8 +13,9 @@ import pytest
 from onnx import TensorProto as T, helper, numpy_helper
 
 import aot.load.convert as conversion
-from aot.errors import AotError, UnsupportedError
+from aot.errors import AotError, ModelError, UnsupportedError
 from aot.load import load
+from aot.load.external import mapped
 from aot.normalise import normalise
 from load_graphs import OPSET, info, model, node, refused
 
@@ -310,6 +313,66 @@ def test_external_data_outside_or_incomplete_is_refused(tmp_path, location, entr
     os.mkfifo(folder / "pipe")
     (folder / "short.bin").write_bytes(full[:-1])
     refused(path, part, '"w"')
+
+
+SPARSE = """
+import resource, sys
+import numpy as np
+from aot.load import load
+resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+constants = load(sys.argv[1]).graph.initializers
+print([float(constants[f"w{i}"].const_value.numpy()[-1]) for i in range(4)])
+"""
+
+
+def test_every_external_tensor_maps_only_its_own_range(tmp_path):
+    # The file is sparse and larger than the address space that the process may use.
+    step, count = 4 << 30, 5000
+    tensors, nodes = {}, []
+    with (tmp_path / "w.bin").open("wb") as file:
+        for i in range(4):
+            tensor = T(name=f"w{i}", data_type=T.FLOAT, dims=[count], data_location=T.EXTERNAL)
+            offset = i * step + 4
+            tensor.external_data.add(key="location", value="w.bin")
+            tensor.external_data.add(key="offset", value=str(offset))
+            file.seek(offset)
+            file.write(np.full(count, i + 0.5, np.float32).tobytes())
+            tensors[f"w{i}"] = tensor
+            nodes.append(node("Add", [f"y{i}" if i else "x", f"w{i}"], [f"y{i + 1}"]))
+    built = model(nodes, [info("x", (1,))], [info("y4", None)], tensors)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(built.SerializeToString())
+    command = [sys.executable, "-c", SPARSE, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr[-500:]) == ("[0.5, 1.5, 2.5, 3.5]\n", "")
+
+
+def test_external_data_cut_off_after_the_check_is_a_named_error(tmp_path):
+    path, values = external_model(tmp_path / "a", data=np.arange(5000, dtype=np.float32).tobytes())
+    late = load(path).graph.initializers["w"].const_value
+    (path.parent / "w.bin").write_bytes(values.tobytes()[:-1])
+    with pytest.raises(ModelError, match=r'external data "w.bin"') as caught:
+        late.numpy()
+    assert '"w"' in str(caught.value)
+
+
+def test_external_data_of_no_bytes_in_an_empty_file_are_read(tmp_path):
+    tensor = T(name="w", data_type=T.FLOAT, dims=[0, 3], data_location=T.EXTERNAL)
+    tensor.external_data.add(key="location", value="w.bin")
+    (tmp_path / "w.bin").touch()
+    assert mapped(tensor, tmp_path, "w").numpy().shape == (0, 3)
+
+
+@pytest.mark.parametrize(("kind", "bits"), [(T.INT4, 4), (T.BFLOAT16, 16), (T.FLOAT16, 16)])
+def test_external_data_of_every_width_is_read(tmp_path, kind, bits):
+    raw = bytes(i % 120 for i in range((3 * 333 * bits + 7) // 8))
+    tensor = T(name="w", data_type=kind, dims=[3, 333], data_location=T.EXTERNAL)
+    tensor.external_data.add(key="location", value="w.bin")
+    (tmp_path / "w.bin").write_bytes(raw)
+    inner = T(name="v", data_type=kind, dims=[3, 333], raw_data=raw)
+    read = mapped(tensor, tmp_path, "v")
+    assert np.array_equal(read.numpy(), numpy_helper.to_array(inner))
+    assert read.name == "v" and read.shape == (3, 333)
 
 
 # Opsets
