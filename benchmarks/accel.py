@@ -74,37 +74,39 @@ BUILDS = {
 class Program:
     """What the compiler says of one build, its commands, and seconds of CPU that it took."""
 
-    facts: dict[str, Any]
+    performance: dict[str, Any]
     commands: bytes
     seconds: float
 
     @property
     def cycles(self) -> int:
         """Of one run."""
-        return int(self.facts["cycles"])
+        return int(self.performance["cycles"])
 
     @property
     def sram(self) -> int:
         """Bytes of inputs, outputs and scratch in the system's memory; none share an address."""
-        return sum(int(r["bytes"]) for r in self.facts["regions"][2:])
+        return sum(int(r["bytes"]) for r in self.performance["regions"][2:])
 
     @property
     def local(self) -> int:
         """Bytes of local memories: what the scratchpad holds, and all the others."""
-        return int(self.facts["scratchpad_bytes"]) + beside(config(self.facts["macs_per_cycle"]))
+        return int(self.performance["scratchpad_bytes"]) + beside(
+            config(self.performance["macs_per_cycle"])
+        )
 
     @property
     def live(self) -> int:
         """The most bytes of them that hold something needed at one time: inputs until they were
         loaded, outputs from their first store, scratch always."""
         spans: dict[int, list[int]] = {}
-        for name, pc, _, _, start, end, *_ in self.facts["spans"]:
+        for name, pc, _, _, start, end, *_ in self.performance["spans"]:
             if name in ("LD", "LDL", "ST"):
                 region = int.from_bytes(self.commands[pc + 4 : pc + 8], "little") >> 29
                 first = 0 if name != "ST" else start
                 begun, ended = spans.get(region, [first, end])
                 spans[region] = [min(begun, first), max(ended, end)]
-        regions = self.facts["regions"]
+        regions = self.performance["regions"]
         held = []
         for index in range(2, len(regions)):
             size, writable = int(regions[index]["bytes"]), regions[index]["writable"]
@@ -115,14 +117,14 @@ class Program:
     @property
     def overlap(self) -> float:
         """The busiest unit's cycles of all cycles."""
-        layers = self.facts["layers"]
+        layers = self.performance["layers"]
         return max(sum(layer["busy"][u] for layer in layers) for u in range(4)) / self.cycles
 
     @property
     def used(self) -> float:
         """Products the network needs, of those the array could do."""
-        needed = sum(int(layer["macs"]) for layer in self.facts["layers"])
-        return needed / (self.cycles * int(self.facts["macs_per_cycle"]))
+        needed = sum(int(layer["macs"]) for layer in self.performance["layers"])
+        return needed / (self.cycles * int(self.performance["macs_per_cycle"]))
 
 
 def aotc(*words: object) -> str:
@@ -159,7 +161,7 @@ def missed(bar: Bar, found: dict[str, Program], rate: float) -> list[str]:
     flash, resident = found["packed" if bar.packed else "raw"], found["resident"]
     worst = max(p.live for p in found.values())
     both = max(p.sram + p.local for p in found.values())
-    stream = max(int(p.facts["commands_bytes"]) for p in found.values())
+    stream = max(int(p.performance["commands_bytes"]) for p in found.values())
     overlap = min(p.overlap for p in found.values())
     seconds = max(p.seconds for p in found.values())
     checks = [
@@ -195,10 +197,10 @@ def cycles_row(bar: Bar, found: dict[str, Program]) -> str:
 def bytes_row(bar: Bar, found: dict[str, Program], rate: float) -> str:
     """A row of the second table."""
     sram, live = (max(getattr(p, key) for p in found.values()) for key in ("sram", "live"))
-    spm = max(int(p.facts["scratchpad_bytes"]) for p in found.values())
+    spm = max(int(p.performance["scratchpad_bytes"]) for p in found.values())
     other = max(p.local for p in found.values()) - spm
-    streams = "/".join(str(p.facts["commands_bytes"]) for p in found.values())
-    constants = "/".join(str(found[k].facts["weights_bytes"]) for k in ("raw", "packed"))
+    streams = "/".join(str(p.performance["commands_bytes"]) for p in found.values())
+    constants = "/".join(str(found[k].performance["weights_bytes"]) for k in ("raw", "packed"))
     seconds = max(p.seconds for p in found.values())
     bound = bar.vela[2] + SHRAM / KIB
     return (

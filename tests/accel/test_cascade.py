@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers that take turns row by row, and tensors that pass through rings."""
+"""Layers of a cascade, row by row, and tensors that pass through rings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 from accel_networks import Net
 from test_compile import check
 
-from aot.vendor.accel_sim.cascade import Turns, rings, rows_needed
+from aot.vendor.accel_sim.cascade import Cascade, rings, rows_needed
+from aot.vendor.accel_sim.choose_cascades import CascadeChoice
 from aot.vendor.accel_sim.compile import compile_network
 from aot.vendor.accel_sim.config import config
 from aot.vendor.accel_sim.fitting import planned
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.layers import Tiling
 from aot.vendor.accel_sim.network import AccelOptions
-from aot.vendor.accel_sim.pick import Picker
 from aot.vendor.accel_sim.places import resolve
 
 
@@ -34,18 +34,20 @@ def block(side: int, seed: int = 0, rq: Rq = Rq.FLOAT, wide: int = 24, stride: i
     return n.network(n.conv(n.conv(y, 4), 5, 9, 1, 4))
 
 
-def no_turns(monkeypatch):
-    monkeypatch.setattr("aot.vendor.accel_sim.pick.Picker.better", lambda self, layout: layout)
+def no_cascades(monkeypatch):
+    monkeypatch.setattr(
+        "aot.vendor.accel_sim.choose_cascades.CascadeChoice.better", lambda self, layout: layout
+    )
 
 
 @pytest.mark.parametrize("macs, side, stride", [(64, 48, 1), (64, 61, 2), (256, 88, 2)])
 def test_turns_compute_the_same_with_less_memory(monkeypatch, macs, side, stride):
     network = block(side, seed=side, stride=stride, rq=Rq.TFLITE if side % 2 else Rq.FLOAT)
-    turns = check(network, macs)
-    no_turns(monkeypatch)
+    cascade = check(network, macs)
+    no_cascades(monkeypatch)
     alone = compile_network(network, config(macs))
     assert alone.spill > 0
-    assert turns.spill < alone.spill and turns.cycles < alone.cycles
+    assert cascade.spill < alone.spill and cascade.cycles < alone.cycles
 
 
 def test_the_objective_ram_takes_turns_wherever_it_can(monkeypatch):
@@ -67,15 +69,15 @@ def test_rings_hold_what_is_still_read(rows, window, stride, ahead):
     tilings = [Tiling(rows, 7)] * 3
     found = rings(plan, range(3), tilings, (a, b), True, ahead)
     held = {a: {}, b: {}}
-    turns = Turns(plan, range(3), tilings, ahead)
-    for member, number in turns.order():
-        layer, (first, last) = turns.layer(member), turns.steps(member)[number]
+    cascade = Cascade(plan, range(3), tilings, ahead)
+    for member, number in cascade.order():
+        layer, (first, last) = cascade.layer(member), cascade.steps(member)[number]
         for index in held.keys() & set(layer.inputs):
             for y in range(*rows_needed(plan, layer, index, first, last)):
                 assert held[index][y % found[index]] == y
         if layer.output in held:
             held[layer.output].update({y % found[layer.output]: y for y in range(first, last)})
-    assert turns.made(2) == plan.tensors[c].height
+    assert cascade.made(2) == plan.tensors[c].height
     assert found[b] <= (2 + ahead) * rows + 4
 
 
@@ -108,6 +110,6 @@ def test_cascades_behind_each_other_share_no_scratch():
     network = n.network(n.conv(x, 64))
     options = AccelOptions()
     plan, layout = planned(network, config(256), options)
-    layout = Picker(plan, config(256), options).better(layout)
+    layout = CascadeChoice(plan, config(256), options).better(layout)
     assert len(layout.cascades) > 1 and len(layout.spills) > 1
     check(network, 256)

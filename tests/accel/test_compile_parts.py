@@ -138,7 +138,7 @@ def test_weights_that_do_not_stay_are_cut_in_slabs():
     x = n.conv(n.input(30, 30, 16), 130)
     network = n.network(n.conv(x, 140, 1, 1))
     compiled = compile_network(network, config(64), AccelOptions())
-    assert any("slabs" in layer.tiling for layer in compiled.layers)
+    assert any("tiles of channels" in layer.tiling for layer in compiled.layers)
     assert [layer.name for layer in compiled.layers] == [x.name for x in network.layers]
     again = sum(layer.weights for layer in compiled.layers)
     assert again < 2 * len(compiled.weights)

@@ -18,9 +18,9 @@ from aot.vendor.accel_sim.config import config
 from aot.vendor.accel_sim.encode import StreamError, encode_all
 from aot.vendor.accel_sim.energy import traffic
 from aot.vendor.accel_sim.estimate import estimate
-from aot.vendor.accel_sim.facts import perfetto
 from aot.vendor.accel_sim.frontend import expand
 from aot.vendor.accel_sim.kinds import Fault
+from aot.vendor.accel_sim.performance import perfetto
 from aot.vendor.accel_sim.program import EX, LD, VX, Program
 from aot.vendor.accel_sim.timing import Region
 from aot.vendor.accel_sim.verify import prove, verify

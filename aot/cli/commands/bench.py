@@ -14,7 +14,7 @@ from aot.errors import UsageError
 from aot.npz import write_bytes
 from aot.tools.bench import NodeCost, bench, bench_nodes, nodes_text
 from aot.tools.run import open_out
-from aot.vendor.accel_sim.facts import programs, summary, trace
+from aot.vendor.accel_sim.performance import programs, summary, trace
 
 
 def command(args: argparse.Namespace, progress: Progress) -> Answer:
@@ -40,7 +40,7 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
             record["accelerator"] = [{k: f[k] for k in f if k != "spans"} for f in accelerator]
         write_bytes(Path(args.json_file), (json.dumps(record, indent=1) + "\n").encode())
     texts = [f"{built.name}: {timing.text()}"]
-    texts += [summary(facts, args.per_node) for facts in accelerator]
+    texts += [summary(performance, args.per_node) for performance in accelerator]
     if nodes:
         texts.append(nodes_text(nodes, built.board))
     return Answer(None, "\n".join(texts))

@@ -11,7 +11,7 @@ from aot.cli.subcommand import Answer
 from aot.npz import write_bytes
 from aot.tools.report import page
 from aot.tools.run import open_out
-from aot.vendor.accel_sim.facts import programs
+from aot.vendor.accel_sim.performance import programs
 
 
 def command(args: argparse.Namespace, progress: Progress) -> Answer:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`aotc report OUT -o R.html`: what a bundle holds, as one page that needs no other file.
 
-A section is a function of the manifest, to which "accelerator" adds what `facts.programs` of
+A section is a function of the manifest, to which "accelerator" adds what `performance.programs` of
 accel_sim reads from the bundle; `SECTIONS` lists them in order. Every name of the model is escaped:
 the page runs no script and loads nothing.
 """

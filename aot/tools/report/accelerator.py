@@ -10,7 +10,7 @@ from typing import Any
 
 from aot.tools.report.html import escape, table
 
-Facts = Mapping[str, Any]
+Performance = Mapping[str, Any]
 UNITS = ("LD", "EX", "VX", "ST")
 WIDTH, ROW, LEFT = 900, 22, 30
 #: Bars closer than so many pixels become one if they are of a kind or that narrow together, so
@@ -31,49 +31,49 @@ MEMORIES = (
 
 def accelerator(manifest: Mapping[str, Any]) -> str:
     """A part per program; "" if there is none."""
-    return "\n".join(_program(facts) for facts in manifest.get("accelerator", ()))
+    return "\n".join(_program(performance) for performance in manifest.get("accelerator", ()))
 
 
-def _program(facts: Facts) -> str:
-    cycles = int(facts["cycles"])
-    macs = _macs(facts)
+def _program(performance: Performance) -> str:
+    cycles = int(performance["cycles"])
+    macs = _macs(performance)
     rows = [
-        ("multiplications per cycle", int(facts["macs_per_cycle"])),
+        ("multiplications per cycle", int(performance["macs_per_cycle"])),
         ("cycles", cycles),
-        ("products of the array that are needed, %", 100 * macs / (_peak(facts) * cycles)),
-        ("busiest unit, % of the cycles", 100 * max(facts["busy"]) / cycles),
-        ("commands, bytes", int(facts["commands_bytes"])),
-        ("constants, bytes", int(facts["weights_bytes"])),
-        ("scratchpad, bytes", int(facts["scratchpad_bytes"])),
-        ("scratch in SRAM, bytes", int(facts["spill_bytes"])),
-        ("energy, microjoules", int(facts["picojoules"]) / 1e6),
+        ("products of the array that are needed, %", 100 * macs / (_peak(performance) * cycles)),
+        ("busiest unit, % of the cycles", 100 * max(performance["busy"]) / cycles),
+        ("commands, bytes", int(performance["commands_bytes"])),
+        ("constants, bytes", int(performance["weights_bytes"])),
+        ("scratchpad, bytes", int(performance["scratchpad_bytes"])),
+        ("scratch in SRAM, bytes", int(performance["spill_bytes"])),
+        ("energy, microjoules", int(performance["picojoules"]) / 1e6),
     ]
     parts = [
-        f"<h3>{escape(facts['name'])}</h3>",
+        f"<h3>{escape(performance['name'])}</h3>",
         table(("", ""), rows),
-        _timeline(facts),
-        _units(facts),
-        _roofline(facts),
-        _memories(facts),
-        _layers(facts),
+        _timeline(performance),
+        _units(performance),
+        _roofline(performance),
+        _memories(performance),
+        _layers(performance),
     ]
     return "\n".join(parts)
 
 
-def _macs(facts: Facts) -> int:
-    return sum(int(layer["macs"]) for layer in facts["layers"])
+def _macs(performance: Performance) -> int:
+    return sum(int(layer["macs"]) for layer in performance["layers"])
 
 
-def _peak(facts: Facts) -> int:
-    return int(facts["macs_per_cycle"])
+def _peak(performance: Performance) -> int:
+    return int(performance["macs_per_cycle"])
 
 
 # -- time -----------------------------------------------------------------------------------------
 
 
-def _timeline(facts: Facts) -> str:
+def _timeline(performance: Performance) -> str:
     """A row per unit: coloured where it works, grey where it waits for tokens; layers below."""
-    total, height = int(facts["cycles"]), 6 * ROW
+    total, height = int(performance["cycles"]), 6 * ROW
     parts = [
         f'<svg role="img" aria-label="the units over time" width="{LEFT + WIDTH}" '
         f'height="{height}" viewBox="0 0 {LEFT + WIDTH} {height}">'
@@ -81,10 +81,10 @@ def _timeline(facts: Facts) -> str:
     for unit, name in enumerate(UNITS):
         y = unit * ROW
         parts.append(f'<text x="0" y="{y + ROW - 8}">{name}</text>')
-        for begin, end, waits, text in _bars(facts["spans"], unit, total):
+        for begin, end, waits, text in _bars(performance["spans"], unit, total):
             colour = WAITS if waits else COLOURS[unit]
             parts.append(_bar(begin, end, y, colour, text, total))
-    for n, layer in enumerate(facts["layers"]):
+    for n, layer in enumerate(performance["layers"]):
         text = f"{layer['name']}: {layer['kind']}, cycles {layer['start']} to {layer['end']}"
         colour = "#bdbdbd" if n % 2 else "#969696"
         y = (4 + n % 2) * ROW
@@ -145,16 +145,16 @@ def _bar(begin: int, end: int, y: int, colour: str, text: str, total: int) -> st
     )
 
 
-def _units(facts: Facts) -> str:
+def _units(performance: Performance) -> str:
     """Busy, waiting for each of the others, neither."""
-    total = int(facts["cycles"])
+    total = int(performance["cycles"])
     rows = []
     for unit, name in enumerate(UNITS):
         waits = [0] * 4
-        for _, _, of, _, _, _, waited, on in facts["spans"]:
+        for _, _, of, _, _, _, waited, on in performance["spans"]:
             if of == unit and waited:
                 waits[on] += waited
-        busy = int(facts["busy"][unit])
+        busy = int(performance["busy"][unit])
         rest = total - busy - sum(waits)
         rows.append((name, busy, 100 * busy / total, *waits, rest))
     return table(("unit", "busy", "%", *(f"waits for {n}" for n in UNITS), "nothing to do"), rows)
@@ -163,12 +163,12 @@ def _units(facts: Facts) -> str:
 # -- the roofline ---------------------------------------------------------------------------------
 
 
-def _roofline(facts: Facts) -> str:
+def _roofline(performance: Performance) -> str:
     """Products per cycle over products per byte loaded for a layer, with the machine's limits."""
-    peak = _peak(facts)
-    flash = facts["regions"][1]["flash"]
-    rate = int(facts["bytes_per_cycle"]["flash" if flash else "sram"])
-    points = [p for p in map(_point, facts["layers"]) if p]
+    peak = _peak(performance)
+    flash = performance["regions"][1]["flash"]
+    rate = int(performance["bytes_per_cycle"]["flash" if flash else "sram"])
+    points = [p for p in map(_point, performance["layers"]) if p]
     if not points:
         return ""
     low, high = min(0.1, *(x for x, _, _ in points)), max(1e4, *(x for x, _, _ in points))
@@ -213,21 +213,21 @@ def _point(layer: Mapping[str, Any]) -> tuple[float, float, str] | None:
 # -- tables ---------------------------------------------------------------------------------------
 
 
-def _memories(facts: Facts) -> str:
-    moved = facts["moved"]
+def _memories(performance: Performance) -> str:
+    moved = performance["moved"]
     return table(
         ("memory", "bytes read and written"), [(name, int(moved[key])) for key, name in MEMORIES]
     )
 
 
-def _layers(facts: Facts) -> str:
+def _layers(performance: Performance) -> str:
     head = (
         "layer", "kind", "start", "cycles", *UNITS, "products", "used %", "constants", "tiling"
     )  # fmt: skip
     rows = []
-    for layer in facts["layers"]:
+    for layer in performance["layers"]:
         took = int(layer["end"]) - int(layer["start"])
-        share = 100 * int(layer["macs"]) / (_peak(facts) * took) if took > 0 else 0.0
+        share = 100 * int(layer["macs"]) / (_peak(performance) * took) if took > 0 else 0.0
         times = (int(layer["start"]), took, *(int(b) for b in layer["busy"]))
         rows.append(
             (layer["name"], layer["kind"], *times, int(layer["macs"]), share,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row cascades: layers that take turns, so that what passes between them needs few rows at a time.
+"""Cascades: layers that are computed row by row in turn, with few rows of the tensors between them.
 
 The steps of the last layer are asked for one after another; each first asks for the steps of the
 members before it that make the rows it reads. The order alone says how many rows of a tensor must
@@ -38,8 +38,8 @@ def steps_of(height: int, tiling: Tiling) -> list[Rows]:
 
 
 @dataclass(slots=True)
-class Turns:
-    """Whose turn it is in a group of layers (`members` are their numbers, in order).
+class Cascade:
+    """The order of steps of a group of layers (`members` are their numbers, in order).
 
     `ahead`: everyone is a step ahead of what is read, so that nobody waits for the last results.
     """
@@ -117,29 +117,29 @@ def rings(
     single: bool,
     ahead: bool = False,
 ) -> dict[int, int]:
-    """Rows that each tensor of `passing` needs in SPM while the members take turns.
+    """Rows that each tensor of `passing` needs in SPM while the cascade runs.
 
     Tensors from and to the system get room for another step unless `single`.
     """
-    turns = Turns(plan, members, tilings, ahead)
+    cascade = Cascade(plan, members, tilings, ahead)
     found = dict.fromkeys(passing, 1)
-    for member, number in turns.order():
-        layer = turns.layer(member)
-        first, last = turns.steps(member)[number]
+    for member, number in cascade.order():
+        layer = cascade.layer(member)
+        first, last = cascade.steps(member)[number]
         for index in passing:
-            if index in layer.inputs and turns.maker(index) is None:
+            if index in layer.inputs and cascade.maker(index) is None:
                 high = rows_needed(plan, layer, index, first, last)[1]
-                found[index] = max(found[index], high - turns.low(index))
+                found[index] = max(found[index], high - cascade.low(index))
             elif index == layer.output:
-                low = turns.low(index)
-                read = low if any(index in turns.layer(m).inputs for m in members) else first
+                low = cascade.low(index)
+                read = low if any(index in cascade.layer(m).inputs for m in members) else first
                 found[index] = max(found[index], last - min(read, first))
     for index in passing:
         extra = 0
         for m in members:
-            layer = turns.layer(m)
+            layer = cascade.layer(m)
             rows = tilings[m].step(plan.tensors[layer.output].height)
-            if index in layer.inputs and turns.maker(index) is None:
+            if index in layer.inputs and cascade.maker(index) is None:
                 extra = max(extra, rows * (layer.window.sh if windowed(layer, index) else 1))
             elif index == layer.output and len(members) == 1:
                 extra = rows

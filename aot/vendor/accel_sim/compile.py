@@ -4,7 +4,7 @@
     compiled = compile_network(network, config(256))
 
 Layers are cut (`tiling.py`), tensors get places (`places.py`, `scratchpad.py`), the items are
-written in order (`compose.py`), constants get theirs (`rings.py`), loads are merged in
+written in order (`compose.py`), constants get theirs (`load_addresses.py`), loads are merged in
 (`merge.py`), tokens follow from what the items touch (`nodes.py`, `tokens.py`), repetitions become
 loops (`loops.py`).
 """
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from aot.vendor import UnsupportedError
 from aot.vendor.accel_sim.blob import Blob, pack_loads
 from aot.vendor.accel_sim.checks import fits, layer_cycles, limits, refuse
+from aot.vendor.accel_sim.choose_cascades import CascadeChoice
 from aot.vendor.accel_sim.compose import Composer, Layout
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.energy import traffic
@@ -25,6 +26,7 @@ from aot.vendor.accel_sim.finish import reports, stream_of, written
 from aot.vendor.accel_sim.fitting import planned
 from aot.vendor.accel_sim.items import Item, Load
 from aot.vendor.accel_sim.layers import Tiling
+from aot.vendor.accel_sim.load_addresses import DoesNotFit, assign, order
 from aot.vendor.accel_sim.loops import roll
 from aot.vendor.accel_sim.merge import Policy, merge
 from aot.vendor.accel_sim.network import (
@@ -35,9 +37,7 @@ from aot.vendor.accel_sim.network import (
     Network,
 )
 from aot.vendor.accel_sim.nodes import Node, Tracker, ldl
-from aot.vendor.accel_sim.pick import Picker
 from aot.vendor.accel_sim.places import Plan
-from aot.vendor.accel_sim.rings import DoesNotFit, assign, order
 from aot.vendor.accel_sim.search import search
 from aot.vendor.accel_sim.timing import Region
 from aot.vendor.accel_sim.verify import verify
@@ -78,7 +78,7 @@ def compile_network(network: Network, config: Config, options: AccelOptions = DE
     plan, layout = planned(network, config, options)
     trials = _Trials(network, plan, config, options)
     if layout.streamed:
-        layout = trials.turns(layout)
+        layout = trials.cascades(layout)
     layout = search(plan, config, options, layout, trials.quick)
     return _compiled(network, plan, config, trials.finish(layout))
 
@@ -162,9 +162,9 @@ class _Trials:
         regions = _regions(self.network, self.options, layout, blob)
         return blob, b.loads, regions, _nodes(c, regions, b.items, b.loads)
 
-    def turns(self, layout: Layout) -> Layout:
-        """The layout, with layers that take turns where that is better."""
-        other = Picker(self.plan, self.config, self.options).better(layout)
+    def cascades(self, layout: Layout) -> Layout:
+        """The layout, with layers of a cascade where that is better."""
+        other = CascadeChoice(self.plan, self.config, self.options).better(layout)
         try:
             ram = self.options.objective == "ram" and other.spill < layout.spill
             return other if ram or self.quick(other) < self.quick(layout) else layout

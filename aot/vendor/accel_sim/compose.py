@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aot.vendor.accel_sim.builder import Buffer, Builder, System
-from aot.vendor.accel_sim.cascade import Turns, rings, rows_needed
+from aot.vendor.accel_sim.cascade import Cascade, rings, rows_needed
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.kinds import DType
 from aot.vendor.accel_sim.layers import (
@@ -52,7 +52,7 @@ class Layout:
     ahead: frozenset[int] = frozenset()
 
     def span(self, layer: int) -> tuple[int, int]:
-        """The first and the last of the layers that take turns with one."""
+        """The first and the last of the layers of a cascade with one."""
         return next((s for s in self.cascades if s[0] <= layer <= s[1]), (layer, layer))
 
     def spans(self, count: int) -> list[tuple[int, int]]:
@@ -229,17 +229,17 @@ class Composer:
         return self.b
 
     def _group(self, span: tuple[int, int]) -> None:
-        """Layers that take turns, mostly one."""
+        """Layers of a cascade, mostly one."""
         members = range(span[0], span[1] + 1)
         self._buffers(span)
-        turns = Turns(self.plan, members, self.layout.tilings, span[0] in self.layout.ahead)
+        cascade = Cascade(self.plan, members, self.layout.tilings, span[0] in self.layout.ahead)
         layers = self.plan.layers
         steps = {m: stepped(self.b, m, layers[m], self.layout.tilings[m]) for m in members}
         done = dict.fromkeys(members, 0)
-        for m, number in turns.order():
+        for m, number in cascade.order():
             step = steps[m][number]
             for index in dict.fromkeys(layers[m].inputs):
-                self._feed(m, index, step, turns)
+                self._feed(m, index, step, cascade)
             step.emit()
             done[m] = self._store(m, layers[m].output, done[m], step.last)
         for m in members:
@@ -261,18 +261,18 @@ class Composer:
                 self.b.windows[index] = Buffer(at, 0 if ring == height else ring)
                 self.feeds.pop(index, None)
 
-    def _feed(self, group: int, index: int, step: RowStep, turns: Turns) -> None:
+    def _feed(self, group: int, index: int, step: RowStep, cascade: Cascade) -> None:
         """Load what a step reads and is not there."""
         t, layer = self.plan.tensors[index], self.plan.layers[group]
         root = self.plan.places[index].root
         high = rows_needed(self.plan, layer, index, step.first, step.last)[1]
         if root in self.layout.passed or (
-            turns.maker(index) is not None and root in self.layout.streamed
+            cascade.maker(index) is not None and root in self.layout.streamed
         ):
             return
         if root in self.layout.streamed:
-            ring = self.layout.rings[index, turns.members[0]]
-            self._from(index).ensure(group, turns.low(index), high, ring)
+            ring = self.layout.rings[index, cascade.members[0]]
+            self._from(index).ensure(group, cascade.low(index), high, ring)
         elif _outside(t):
             self._from(index).ensure(group, 0, high, t.height)
         else:

@@ -14,8 +14,8 @@ from aot.vendor.accel_sim.places import Plan
 from aot.vendor.accel_sim.slots import Slots
 from aot.vendor.accel_sim.tokens import tokens
 
-#: Ends the tiling of a layer that is cut into slabs of channels.
-SLABS = ", in slabs of channels"
+#: Ends the tiling of a layer that is cut into tiles of channels.
+TILES = ", in tiles of channels"
 
 
 def written(order: Sequence[Node]) -> list[Instr]:
@@ -74,10 +74,10 @@ def reports(
 
 
 def _joined(layer: LayerReport, b: LayerReport) -> LayerReport:
-    """The report of a layer that is computed in slabs."""
+    """The report of a layer that is computed in tiles."""
     busy = [x + y for x, y in zip(layer.busy, b.busy, strict=True)]
     return LayerReport(
         layer.name, layer.kind, min(layer.start, b.start), max(layer.end, b.end),
         (busy[0], busy[1], busy[2], busy[3]), layer.macs + b.macs, layer.weights + b.weights,
-        layer.tiling if layer.tiling.endswith(SLABS) else layer.tiling + SLABS,
+        layer.tiling if layer.tiling.endswith(TILES) else layer.tiling + TILES,
     )  # fmt: skip

@@ -14,13 +14,13 @@ from functools import lru_cache
 from aot.vendor import UnsupportedError
 from aot.vendor.accel_sim.compose import Layout, requests, ring_rows, settle
 from aot.vendor.accel_sim.config import Config
-from aot.vendor.accel_sim.fold import fold
 from aot.vendor.accel_sim.layers import Tiling
 from aot.vendor.accel_sim.network import AccelOptions, Layer, Network, Tensor, Where
 from aot.vendor.accel_sim.places import Plan, resolve
+from aot.vendor.accel_sim.reshape_layers import reshape_layers
 from aot.vendor.accel_sim.scratchpad import Request
-from aot.vendor.accel_sim.slabs import slabs
 from aot.vendor.accel_sim.tiling import Cost, product_tiling, vector_tilings
+from aot.vendor.accel_sim.weight_tiles import weight_tiles
 
 
 class Fitter:
@@ -143,9 +143,9 @@ def planned(network: Network, c: Config, options: AccelOptions) -> tuple[Plan, L
     Layers whose weights would be loaded often are split into weight tiles if that saves cycles.
     Raises UnsupportedError for a layer of which not one row fits.
     """
-    folded = fold(network, c)
-    plan, layout = _either(folded, c, options)
-    cut = slabs(folded, c, options, plan, layout)
+    reshaped = reshape_layers(network, c)
+    plan, layout = _either(reshaped, c, options)
+    cut = weight_tiles(reshaped, c, options, plan, layout)
     return (plan, layout) if cut is None else _either(cut, c, options)
 
 

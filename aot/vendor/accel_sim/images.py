@@ -168,7 +168,7 @@ class Images:
             self._index[y.name] = self.read(x)
             self._placed[y.name] = image_strides(x.shape, row_major(x.shape))
 
-    def turned(self, y: ValueRef, x: ValueRef, perm: Sequence[int]) -> None:
+    def transposed(self, y: ValueRef, x: ValueRef, perm: Sequence[int]) -> None:
         """`y` is `x` with its axes in another order, `x` an input or `y` an output of the graph."""
         if x.is_input and not x.layout.blocked:
             steps = row_major(x.shape)
@@ -176,9 +176,9 @@ class Images:
             self._index[y.name] = self._input(x, y.shape, strides)
             return
         steps = row_major(y.shape)
-        turned = [steps[list(perm).index(a)] for a in range(len(perm))]
+        permuted = [steps[list(perm).index(a)] for a in range(len(perm))]
         self._index[y.name] = self.read(x)
-        self._placed[y.name] = image_strides(x.shape, turned)
+        self._placed[y.name] = image_strides(x.shape, permuted)
 
     def layer(self, made: Layer) -> None:
         """Add a layer."""

@@ -23,11 +23,11 @@ from aot.vendor import (
 )
 from aot.vendor.accel_sim.checks import fits, layer_cycles
 from aot.vendor.accel_sim.config import Config, config
+from aot.vendor.accel_sim.float32 import SPECS as FLOAT32
 from aot.vendor.accel_sim.images import Images
 from aot.vendor.accel_sim.int8_products import SPECS as PRODUCTS
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import AccelOptions, Layer
-from aot.vendor.accel_sim.reals import SPECS as REALS
 from aot.vendor.accel_sim.region import Lowering
 from aot.vendor.accel_sim.sources import DRIVER, DRIVER_HEADERS, SIMULATOR, SIMULATOR_HEADERS
 from aot.vendor.accel_sim.specs import Checks, Spec
@@ -36,7 +36,7 @@ from aot.vendor.accel_sim.views import SPECS as VIEWS
 
 NAME, HEADER = "accel_sim", "aot_ax1.h"
 FOLDER = Path(__file__).parent
-SPECS = (*PRODUCTS, *VECTORS, *VIEWS, *REALS)
+SPECS = (*PRODUCTS, *VECTORS, *VIEWS, *FLOAT32)
 CHOICES = {"weights": ("flash", "sram"), "compress": ("auto", "on", "off")}
 SOURCES = (
     *("aot_ax1.c", "aot_ax1.h", *DRIVER, *DRIVER_HEADERS),

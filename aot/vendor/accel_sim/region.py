@@ -21,7 +21,6 @@ from aot.vendor import (
 )
 from aot.vendor.accel_sim.compile import compile_network
 from aot.vendor.accel_sim.config import Config
-from aot.vendor.accel_sim.facts import report
 from aot.vendor.accel_sim.images import Images
 from aot.vendor.accel_sim.isa import VERSION
 from aot.vendor.accel_sim.kinds import Rq
@@ -32,6 +31,7 @@ from aot.vendor.accel_sim.network import (
     Compiled,
     Network,
 )
+from aot.vendor.accel_sim.performance import report
 from aot.vendor.accel_sim.specs import Spec
 
 FLASH, WRITABLE = 1, 2

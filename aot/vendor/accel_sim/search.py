@@ -64,8 +64,8 @@ def _trials(
     fitter.streamed = layout.streamed
     ranked: list[tuple[int, int, int]] = []
     for n, layer in enumerate(plan.layers):
-        turns = layout.span(n) != (n, n)
-        if layer.kind not in ("conv", "dw") or turns or fitter.passing(n):
+        cascaded = layout.span(n) != (n, n)
+        if layer.kind not in ("conv", "dw") or cascaded or fitter.passing(n):
             continue
         scored = fitter.scored(n)
         longer = LONGER if options.objective != "energy" else SAVING

@@ -22,7 +22,7 @@ from aot.vendor.accel_sim.vectors import images
 
 #: Operators next to which a view belongs: of quantised values, of float32.
 INT8 = frozenset("QuantizeLinear DequantizeLinear MaxPool Concat".split())
-REALS = frozenset("Conv Gemm MatMul MaxPool AveragePool GlobalAveragePool Add Relu Clip".split())
+FLOAT32 = frozenset("Conv Gemm MatMul MaxPool AveragePool GlobalAveragePool Add Relu Clip".split())
 #: Parts of a Concat: each may be a region of the system, of which there are five.
 MOST_PARTS = 4
 
@@ -36,7 +36,7 @@ def _neighbours(value: ValueRef, forward: bool) -> set[str]:
 
 def beside_work(m: Match, x: ValueRef) -> Checks:
     """A neighbour computes."""
-    kinds = INT8 if x.dtype in EIGHT else REALS
+    kinds = INT8 if x.dtype in EIGHT else FLOAT32
     near = (_neighbours(x, forward=False) | _neighbours(m.y, forward=True)) & kinds
     yield bool(near), "nothing beside it is computed here"
 
@@ -81,8 +81,8 @@ def _perm_of(node: Any, rank: int) -> list[int]:
 def _free(x: Sequence[int], perm: Sequence[int]) -> bool:
     """Whether the transposed image has the elements in the order of x."""
     flat = np.arange(int(np.prod(x))).reshape(tuple(x) or (1,))
-    turned = np.transpose(flat, perm) if len(x) else flat
-    there = np.moveaxis(turned, 1, -1) if turned.ndim > 2 else turned
+    permuted = np.transpose(flat, perm) if len(x) else flat
+    there = np.moveaxis(permuted, 1, -1) if permuted.ndim > 2 else permuted
     return np.array_equal(order(x), there.reshape(-1))
 
 
@@ -100,7 +100,7 @@ def transpose_supported(m: Match, rq: Rq) -> Checks:
 def build_transpose(b: Images, m: Match) -> None:
     """Strides of the system, or nothing."""
     if _at_border(m):
-        b.turned(m.y, m.x, _perm(m))
+        b.transposed(m.y, m.x, _perm(m))
     else:
         b.alias(m.y, m.x)
 

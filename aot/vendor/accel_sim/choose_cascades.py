@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which layers take turns: those between which large tensors would go to the system and back."""
+"""Which layers become a cascade: those with large tensors between them that would travel."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from aot.vendor.accel_sim.compose import Layout, settle, uses
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.fitting import Fitter
 from aot.vendor.accel_sim.layers import Tiling
+from aot.vendor.accel_sim.load_addresses import TABLES
 from aot.vendor.accel_sim.network import AccelOptions
 from aot.vendor.accel_sim.places import Plan
-from aot.vendor.accel_sim.rings import TABLES
 from aot.vendor.accel_sim.weights import depth_parts
 
 #: Layers of a cascade; rows of a step that are tried (0: any).
@@ -22,7 +22,7 @@ ROWS = (0, 4, 2, 1)
 Span = tuple[int, int]
 
 
-class Picker:
+class CascadeChoice:
     """Cascades for one layout."""
 
     def __init__(self, plan: Plan, c: Config, options: AccelOptions) -> None:
@@ -32,7 +32,7 @@ class Picker:
         self.flash = options.weights == "flash"
 
     def better(self, layout: Layout) -> Layout:
-        """`layout` with layers of fused rows where they save cycles (or bytes, for `ram`).
+        """`layout` with cascades where they save cycles (or bytes, for `ram`).
 
         The largest tensors that would be stored in system memory are tried first.
         """

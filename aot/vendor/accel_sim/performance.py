@@ -22,7 +22,7 @@ from aot.vendor.accel_sim.network import Compiled
 FOLDER = "accel"
 #: Lines of the list of layers are cut here.
 _TITLE = 60
-Facts = Mapping[str, Any]
+Performance = Mapping[str, Any]
 
 
 def report(compiled: Compiled, config: Config) -> bytes:
@@ -75,60 +75,70 @@ def _layer(compiled: Compiled, number: int) -> dict[str, Any]:
 
 
 def programs(bundle: Path) -> list[dict[str, Any]]:
-    """The facts of every program of a bundle, with "name"; none if it has no accelerator.
+    """The performance of every program of a bundle, with "name"; none if it has no accelerator.
 
     Raises BackendError for a file that does not hold them.
     """
     found = []
     for file in sorted((bundle / FOLDER).glob("*.json"), key=lambda f: (len(f.name), f.name)):
         try:
-            facts = json.loads(file.read_bytes())
-            timeline(facts)
+            performance = json.loads(file.read_bytes())
+            timeline(performance)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BackendError(f"{one_line(str(error))}: not what aotc wrote", str(file)) from error
-        found.append({"name": file.stem, **facts})
+        found.append({"name": file.stem, **performance})
     return found
 
 
-def timeline(facts: Facts) -> Timeline:
+def timeline(performance: Performance) -> Timeline:
     """When everything runs."""
     spans = [
         Span(pc, Unit(unit), str(name), at, start, end, waited, on)
-        for name, pc, unit, at, start, end, waited, on in facts["spans"]
+        for name, pc, unit, at, start, end, waited, on in performance["spans"]
     ]
-    macs = sum(int(layer["macs"]) for layer in facts["layers"])
-    return Timeline(int(facts["cycles"]), macs, list(facts["busy"]), list(facts["waits"]), spans)
-
-
-def used(facts: Facts, macs: int, cycles: int) -> float:
-    """Percent of the array's products in some cycles that are needed."""
-    return 100.0 * macs / (int(facts["macs_per_cycle"]) * cycles) if cycles else 0.0
-
-
-def summary(facts: Facts, per_layer: bool = False) -> str:
-    """For `aotc bench`: cycles, busy units, bytes, energy; a line per layer if asked."""
-    cycles, macs = int(facts["cycles"]), sum(int(layer["macs"]) for layer in facts["layers"])
-    busy = ", ".join(
-        f"{u.name} {100 * b / cycles:.1f} %" for u, b in zip(UNITS, facts["busy"], strict=True)
+    macs = sum(int(layer["macs"]) for layer in performance["layers"])
+    return Timeline(
+        int(performance["cycles"]),
+        macs,
+        list(performance["busy"]),
+        list(performance["waits"]),
+        spans,
     )
-    moved = facts["moved"]
+
+
+def used(performance: Performance, macs: int, cycles: int) -> float:
+    """Percent of the array's products in some cycles that are needed."""
+    return 100.0 * macs / (int(performance["macs_per_cycle"]) * cycles) if cycles else 0.0
+
+
+def summary(performance: Performance, per_layer: bool = False) -> str:
+    """For `aotc bench`: cycles, busy units, bytes, energy; a line per layer if asked."""
+    cycles, macs = (
+        int(performance["cycles"]),
+        sum(int(layer["macs"]) for layer in performance["layers"]),
+    )
+    busy = ", ".join(
+        f"{u.name} {100 * b / cycles:.1f} %"
+        for u, b in zip(UNITS, performance["busy"], strict=True)
+    )
+    moved = performance["moved"]
     lines = [
-        f"{facts['name']}: {cycles} cycles of AX1-{facts['macs_per_cycle']}, "
-        f"{used(facts, macs, cycles):.1f} % of its products; busy {busy}",
+        f"{performance['name']}: {cycles} cycles of AX1-{performance['macs_per_cycle']}, "
+        f"{used(performance, macs, cycles):.1f} % of its products; busy {busy}",
         f"  {moved['flash']} bytes from flash, {moved['sram']} of SRAM, scratchpad "
-        f"{facts['scratchpad_bytes']}, scratch in SRAM {facts['spill_bytes']}; "
-        f"{int(facts['picojoules']) / 1e6:.3f} uJ",
+        f"{performance['scratchpad_bytes']}, scratch in SRAM {performance['spill_bytes']}; "
+        f"{int(performance['picojoules']) / 1e6:.3f} uJ",
     ]
     if per_layer:
         lines.append(f"{'start':>10} {'cycles':>9} {'LD':>8} {'EX':>8} {'VX':>8} {'ST':>8}  used")
-        lines += [_line(facts, layer) for layer in facts["layers"]]
+        lines += [_line(performance, layer) for layer in performance["layers"]]
     return "\n".join(lines)
 
 
-def _line(facts: Facts, layer: Mapping[str, Any]) -> str:
+def _line(performance: Performance, layer: Mapping[str, Any]) -> str:
     took = int(layer["end"]) - int(layer["start"])
     busy = " ".join(f"{b:>8}" for b in layer["busy"])
-    share = used(facts, int(layer["macs"]), took)
+    share = used(performance, int(layer["macs"]), took)
     name = str(layer["name"])
     title = name if len(name) <= _TITLE else f"…{name[-_TITLE:]}"
     return one_line(
@@ -165,7 +175,7 @@ def perfetto(timeline: Timeline, name: str = "AX1") -> str:
 def trace(found: list[dict[str, Any]]) -> str:
     """The Perfetto file of all programs of a bundle, each a process of its own."""
     events: list[dict[str, Any]] = []
-    for number, facts in enumerate(found):
-        made = json.loads(perfetto(timeline(facts), f"{facts['name']} on AX1"))
+    for number, performance in enumerate(found):
+        made = json.loads(perfetto(timeline(performance), f"{performance['name']} on AX1"))
         events += [{**event, "pid": number + 1} for event in made["traceEvents"]]
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, indent=0) + "\n"

@@ -2,7 +2,7 @@
 """Layers that would need too much of the scratchpad at once, in another shape.
 
 Elementwise layers of long rows: their pixels become rows, which can be moved one by one. Pooling
-over many rows: in slabs of channels.
+over many rows: in tiles of channels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ ROWS = 2047
 def _long(layer: Layer, tensors: list[Tensor], c: Config) -> bool:
     """Whether the rows of a layer fill the scratchpad, and all its operands have one shape.
 
-    Where pixels are not in the order of the rows in the system, only a single row can be turned.
+    Where pixels are not in the order of the rows in the system, only a single row can
+    become a column.
     """
     y = tensors[layer.output]
     same = all(tensors[n].shape == y.shape for n in layer.inputs)
@@ -38,7 +39,7 @@ def _long(layer: Layer, tensors: list[Tensor], c: Config) -> bool:
     )
 
 
-def _slab(layer: Layer, tensors: list[Tensor], c: Config) -> int:
+def _pooled_channels(layer: Layer, tensors: list[Tensor], c: Config) -> int:
     """Channels of pooling at a time, if the rows of its windows are too many for all; or 0."""
     x, y = tensors[layer.inputs[0]], tensors[layer.output]
     if layer.kind not in ("max", "average"):
@@ -52,7 +53,7 @@ def _slab(layer: Layer, tensors: list[Tensor], c: Config) -> int:
 
 
 def _pools(layer: Layer, tensors: list[Tensor], channels: int) -> list[Layer]:
-    """Pooling in slabs of channels, which are parts of the result by address."""
+    """Pooling in tiles of channels, which are parts of the result by address."""
     total, layers, parts = tensors[layer.output].channels, list[Layer](), []
     for first in range(0, total, channels):
         count = min(channels, total - first)
@@ -66,18 +67,18 @@ def _pools(layer: Layer, tensors: list[Tensor], channels: int) -> list[Layer]:
     return [*layers, Layer("concat", layer.name, tuple(parts), layer.output, axis="c")]
 
 
-def fold(network: Network, c: Config) -> Network:
+def reshape_layers(network: Network, c: Config) -> Network:
     """The network with such layers between reshapes, slices and concats, which cost nothing."""
     tensors, layers = list(network.tensors), list[Layer]()
 
-    def turned(index: int) -> int:
+    def as_column(index: int) -> int:
         t = tensors[index]
         tall = replace(t, height=t.height * t.width, width=1)
         tensors.append(replace(tall, where="inner", strides=None, data=None))
         return len(tensors) - 1
 
     for layer in network.layers:
-        channels = _slab(layer, tensors, c)
+        channels = _pooled_channels(layer, tensors, c)
         if channels:
             layers += _pools(layer, tensors, channels)
             continue
@@ -86,9 +87,9 @@ def fold(network: Network, c: Config) -> Network:
             continue
         inputs = []
         for index in layer.inputs:
-            inputs.append(turned(index))
+            inputs.append(as_column(index))
             layers.append(Layer("reshape", layer.name, (index,), inputs[-1]))
-        y = turned(layer.output)
+        y = as_column(layer.output)
         layers.append(replace(layer, inputs=tuple(inputs), output=y))
         layers.append(Layer("reshape", layer.name, (y,), layer.output))
     return Network(tuple(tensors), tuple(layers))

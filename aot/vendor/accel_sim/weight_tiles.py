@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers whose weights would be loaded for every few rows are cut into slabs of channels.
+"""Layers whose weights would be loaded for every few rows are cut into tiles of channels.
 
-A slab's weights stay while all rows go by, at the price of reading the input once per slab. The
-slabs are parts of the result by address.
+The weights of a tile stay while all rows go by, at the price of reading the input once per
+tile. The tiles are parts of the result by address.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WORTH = 2000
 
 @dataclass(frozen=True, slots=True)
 class _Loads:
-    """Cycles of DMA of a layer, and the channels of a slab that keeps everything."""
+    """Cycles of DMA of a layer, and the channels of a tile that keeps everything."""
 
     now: int
     cut: int
@@ -87,7 +87,7 @@ def _requant(requant: Requant | None, first: int, last: int) -> Requant | None:
 
 
 def _cut(tensors: list[Tensor], layer: Layer, channels: int) -> Iterator[Layer]:
-    """The slabs of a layer, slices of what they read, and the concat."""
+    """The tiles of a layer, slices of what they read, and the concat."""
     y = tensors[layer.output]
 
     def like(index: int, first: int, last: int) -> int:
@@ -118,7 +118,7 @@ def _cut(tensors: list[Tensor], layer: Layer, channels: int) -> Iterator[Layer]:
     yield Layer("concat", layer.name, tuple(parts), layer.output, axis="c")
 
 
-def slabs(
+def weight_tiles(
     network: Network, c: Config, options: AccelOptions, plan: Plan, layout: Layout
 ) -> Network | None:
     """The network with such layers cut, None if there are none."""
