@@ -4,9 +4,9 @@
     prelu = operator("PRelu", "x slope", traits=[Elementwise(broadcasts={"slope": "x"})])
 
 A trait is a promise that a pass relies on; a pass asks for the trait it needs and never for the
-operator's name. `tests/ops/test_traits.py` proves every promise on random inputs. The table is
-filled when the portable backend is loaded (`aot.ops.registry.load_all`), which every compilation
-does first.
+operator's name. `tests/ops/traits.py` proves every promise on random inputs. The table is filled
+when the portable backend is loaded (`aot.ops.registry.load_all`), which every compilation does
+first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traits that say how the values of a result follow from the values of operands.
 
-They are promises as those of `aot.ir.operators`, and `tests/ops/test_traits_values.py` proves them.
+They are promises as those of `aot.ir.operators`, and `tests/ops/traits.py` proves them.
 """
 
 from __future__ import annotations
