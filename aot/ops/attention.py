@@ -23,7 +23,7 @@ from aot.shapes.dynamic.equality_constraints import fit_inputs, require_equal
 from aot.shapes.dynamic.rows import counted
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, with_input
 from aot.shapes.operands import operand_shape, operands_fit, repeats, wrong
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.vendor import Case, Match, NodeRef, Recorder, ValueRef, case, f32, optional
 
 INPUTS = "q k v mask? past_key? past_value? lens?"
@@ -386,7 +386,7 @@ def along_last(x: DynamicDims, node: ir.Node, vector: ir.Value) -> ir.Value:
 
 
 @operands_fit("Attention")
-def attention_operands(node: ir.Node, facts: Facts) -> str:
+def attention_operands(node: ir.Node, partial_values: PartialValues) -> str:
     """Queries, keys and values of as many batches, heads, positions and elements as each other."""
     q, k, v = (operand_shape(node, i) or () for i in range(3))
     if not len(q) == len(k) == len(v) or len(q) not in (3, 4):

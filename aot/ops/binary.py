@@ -34,7 +34,7 @@ from aot.shapes.interval_analysis import (
     wrapping,
 )
 from aot.shapes.operands import operand_shape, operands_fit, repeats
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.shapes.reference import Inputs, Unknown
 from aot.shapes.symbolic import Poly, Terms, combined, polynomials
 from aot.vendor import Case, Handle, Match, Pattern, Recorder, ValueRef, case, f32
@@ -477,6 +477,6 @@ def shift_cases() -> Iterator[Case]:
 
 
 @operands_fit("PRelu")
-def slope_repeats(node: ir.Node, facts: Facts) -> str:
+def slope_repeats(node: ir.Node, partial_values: PartialValues) -> str:
     """PRelu: the slope repeats to the input, not the input to the slope."""
     return repeats("the slope", operand_shape(node, 1), operand_shape(node, 0) or ())

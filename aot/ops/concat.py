@@ -261,7 +261,7 @@ def split_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Parts of a dynamic axis, or parts as long as the data say, are cut out one by one."""
     data, sizes = needed(node, 0), given(node, 1)
     axis = axis_of(node, len(shape_of(data)))
-    known = None if sizes is None else lookup(sizes, x.sweep.facts)
+    known = None if sizes is None else lookup(sizes, x.sweep.partial_values)
     if axis not in x.of(data) and (sizes is None or (known is not None and known.full)):
         x.sweep.type_outputs(node)
         for value in node.outputs:

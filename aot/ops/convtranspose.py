@@ -23,7 +23,7 @@ from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.rules import dynamic, only_first
 from aot.shapes.dynamic.windows import spatial_attribute
 from aot.shapes.operands import operand_shape, operands_fit, ungrouped, wrong
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
@@ -241,7 +241,7 @@ def transposed_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 
 @operands_fit("ConvTranspose")
-def transposed_operands(node: ir.Node, facts: Facts) -> str:
+def transposed_operands(node: ir.Node, partial_values: PartialValues) -> str:
     w, group = operand_shape(node, 1) or (), int(attribute(node, "group", 1))
     return ungrouped(node, 1, True) or wrong("bias", operand_shape(node, 2), (w[1] * group,))
 

@@ -11,7 +11,7 @@ from aot.ir.dtypes import F32
 from aot.ir.operators import AtLeast, ShapeOf
 from aot.ops.registry import op
 from aot.shapes.operands import operand_shape, operands_fit, wrong
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.vendor import Case, Match, Recorder, WindowShape, case, f32
 
 deform = op(
@@ -71,6 +71,6 @@ def cases() -> Iterator[Case]:
 
 
 @operands_fit("DeformConv")
-def deformed_operands(node: ir.Node, facts: Facts) -> str:
+def deformed_operands(node: ir.Node, partial_values: PartialValues) -> str:
     w = operand_shape(node, 1)
     return wrong("bias", operand_shape(node, 3), (w[0],)) if w else "weights without axes"

@@ -19,7 +19,7 @@ from aot.shapes.dynamic.equality_constraints import fit_inputs, meet
 from aot.shapes.dynamic.products import APART
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.vendor import Case, Match, Recorder, ValueRef, case, f32
 from aot.vendor.strided_copy import padded, strides
 
@@ -169,7 +169,7 @@ def einsum_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 
 @operands_fit("Einsum")
-def einsum_operands(node: ir.Node, facts: Facts) -> str:
+def einsum_operands(node: ir.Node, partial_values: PartialValues) -> str:
     """Einsum: a letter that an operand has twice stands for one size."""
     terms = str(attribute(node, "equation", "")).replace(" ", "").split("->")[0].split(",")
     for i, term in enumerate(terms):

@@ -23,7 +23,7 @@ from aot.shapes.dynamic.equality_constraints import require_equal
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed, pass_on
 from aot.shapes.evaluate import Invalid, evaluates, need
 from aot.shapes.operands import operand_shape, operands_fit
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.shapes.reference import Inputs
 from aot.vendor import Handle, Match, Recorder, ValueRef
 from aot.vendor.cases import Case, case, f32, i64, ints
@@ -283,7 +283,7 @@ def gather_elements_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 
 @operands_fit("GatherND")
-def gather_nd_operands(node: ir.Node, facts: Facts) -> str:
+def gather_nd_operands(node: ir.Node, partial_values: PartialValues) -> str:
     """GatherND: indices share the batch axes, and point at axes that are there."""
     data, index = operand_shape(node, 0) or (), operand_shape(node, 1) or ()
     batch = int(attribute(node, "batch_dims", 0))

@@ -25,7 +25,7 @@ from aot.shapes.dynamic.equality_constraints import fit_inputs, require_equal
 from aot.shapes.dynamic.products import APART, multiplied
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit, repeats
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.vendor import Handle, MatrixProduct, Recorder
 from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.cases import Case, case, f32, ints
@@ -407,7 +407,7 @@ def gemm_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 
 @operands_fit("Gemm")
-def gemm_operands(node: ir.Node, facts: Facts) -> str:
+def gemm_operands(node: ir.Node, partial_values: PartialValues) -> str:
     a, b = operand_shape(node, 0) or (), operand_shape(node, 1) or ()
     if len(a) != 2 or len(b) != 2:
         return f"a product of {list(a)} and {list(b)} (needs two axes each)"

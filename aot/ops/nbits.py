@@ -19,7 +19,7 @@ from aot.ops.conv_plan import TILES
 from aot.ops.microsoft import MICROSOFT
 from aot.ops.registry import op
 from aot.shapes.operands import first, operand_shape, operands_fit, wrong
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.shapes.types import Type, infer_types, need
 from aot.vendor import Case, Match, Recorder, case, f32
 
@@ -213,7 +213,7 @@ def _quantised(data: Array, bits: int) -> Array:
 
 
 @operands_fit("MatMulNBits", MICROSOFT)
-def nbits_operands(node: ir.Node, facts: Facts) -> str:
+def nbits_operands(node: ir.Node, partial_values: PartialValues) -> str:
     """MatMulNBits: weights [N, blocks, bytes of a block], a scale and a zero point of each block.
 
     Zero points of the scales' type are as many as they are; else their bits are packed like the

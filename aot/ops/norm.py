@@ -33,7 +33,7 @@ from aot.shapes.operands import (
     repeats_along,
     without_ones,
 )
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.vendor import Case, Handle, Match, Recorder, ValueRef, case, f32
 from aot.vendor.layouts import follow
 
@@ -463,7 +463,7 @@ operands_fit("LpNormalization")(ranked(1))
 
 
 @operands_fit("LayerNormalization RMSNormalization")
-def norm_operands(node: ir.Node, facts: Facts) -> str:
+def norm_operands(node: ir.Node, partial_values: PartialValues) -> str:
     """LayerNormalization and RMSNormalization: scale and bias repeat to the input."""
     x = operand_shape(node, 0)
     if not x:
@@ -474,7 +474,7 @@ def norm_operands(node: ir.Node, facts: Facts) -> str:
 
 
 @operands_fit("MeanVarianceNormalization")
-def variance_axes(node: ir.Node, facts: Facts) -> str:
+def variance_axes(node: ir.Node, partial_values: PartialValues) -> str:
     """MeanVarianceNormalization: its axes are there."""
     rank = len(operand_shape(node, 0) or ())
     axes = [int(a) for a in attribute(node, "axes", None) or (0, 2, 3)]

@@ -23,7 +23,7 @@ from aot.shapes.dynamic.rows import along, counted, most_of, picked, whole_numbe
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.operands import lists, one, operands_fit
-from aot.shapes.partial_values import Facts, lookup
+from aot.shapes.partial_values import PartialValues, lookup
 from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.strided_copy import Axis, move, padded, stored, strides
@@ -159,7 +159,7 @@ def pad_dynamic(x: DynamicDims, node: ir.Node) -> None:
         if found is None:
             raise refused(node, "gets its axes at run time")
         axes = [a % rank for a in found]
-    known = lookup(wanted, x.sweep.facts)
+    known = lookup(wanted, x.sweep.partial_values)
     items = known.items() if known is not None else [None] * (2 * len(axes))
     mode = str(attribute(node, "mode", "constant"))
     vector = whole_numbers(x, node, wanted)
@@ -266,8 +266,10 @@ def _reflected(x: DynamicDims, node: ir.Node, at: ir.Value, value: ir.Value, mod
 
 
 @operands_fit("Pad")
-def pad_operands(node: ir.Node, facts: Facts) -> str:
-    return lists((1, "pads"), (3, "axes"))(node, facts) or one(2, "the constant")(node, facts)
+def pad_operands(node: ir.Node, partial_values: PartialValues) -> str:
+    return lists((1, "pads"), (3, "axes"))(node, partial_values) or one(2, "the constant")(
+        node, partial_values
+    )
 
 
 checks("Pad")(possible_sizes)

@@ -22,7 +22,7 @@ from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.rows import means
 from aot.shapes.dynamic.rules import dynamic, needed, only_first
 from aot.shapes.dynamic.windows import windowed
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.vendor import Match, Pattern, WindowShape
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.recorder import ParamFields, Recorder
@@ -344,5 +344,5 @@ def global_average_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 
 @checks("MaxPool AveragePool LpPool")
-def pool_window(node: ir.Node, facts: Facts) -> str:
-    return window_fits(node, facts) or window_holds(node)
+def pool_window(node: ir.Node, partial_values: PartialValues) -> str:
+    return window_fits(node, partial_values) or window_holds(node)

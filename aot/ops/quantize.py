@@ -37,7 +37,7 @@ from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, axis_of, refused, zero_padding
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.operands import Shape, operand_shape, operands_fit, wrong
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import ParamFields, Recorder
@@ -227,7 +227,7 @@ def zero_padding_of_quantised(
 
 
 @operands_fit("QuantizeLinear DequantizeLinear")
-def quantised_operands(node: ir.Node, facts: Facts) -> str:
+def quantised_operands(node: ir.Node, partial_values: PartialValues) -> str:
     """Scales of a tensor, of each index of an axis, or of blocks along it; as many zero points."""
     x, scale, zero = (operand_shape(node, i) for i in range(3))
     if x is None or scale is None:

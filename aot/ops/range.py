@@ -62,7 +62,7 @@ def range_dynamic(x: DynamicDims, node: ir.Node) -> None:
 def _plain_count(x: DynamicDims, node: ir.Node) -> ir.Value | None:
     """The limit of a Range from 0 in steps of 1, if it is an integer that is not negative."""
     start, limit, delta = (needed(node, i) for i in range(3))
-    known = [lookup(v, x.sweep.facts) for v in (start, delta)]
+    known = [lookup(v, x.sweep.partial_values) for v in (start, delta)]
     if any(k is None or not k.full for k in known) or limit.dtype is None:
         return None
     if [float(k.data.ravel()[0]) for k in known if k is not None] != [0.0, 1.0]:

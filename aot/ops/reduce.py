@@ -40,7 +40,7 @@ from aot.shapes.interval_analysis import (
     wrapping,
 )
 from aot.shapes.operands import lists, one, operands_fit, ranked
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.shapes.reference import Inputs, by_reference
 from aot.shapes.symbolic import polynomials
 from aot.vendor import Handle, Match, Pattern, Recorder, ValueRef
@@ -462,5 +462,5 @@ def running_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 
 @operands_fit("CumProd CumSum")
-def cumulative_operands(node: ir.Node, facts: Facts) -> str:
-    return one(1, "the axis")(node, facts) or ranked(1)(node, facts)
+def cumulative_operands(node: ir.Node, partial_values: PartialValues) -> str:
+    return one(1, "the axis")(node, partial_values) or ranked(1)(node, partial_values)

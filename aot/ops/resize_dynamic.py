@@ -45,7 +45,7 @@ def _scales(
     given_scales, sizes = given(node, 2), given(node, 3)
     found: dict[int, float | None] = {}
     if given_scales is not None and shape_of(given_scales) != (0,):
-        known = lookup(given_scales, x.sweep.facts)
+        known = lookup(given_scales, x.sweep.partial_values)
         if known is None or not known.full:
             raise refused(node, "gets its scales at run time")
         return {a: float(v) for a, v in zip(axes, known.data.ravel(), strict=True)}
@@ -141,7 +141,7 @@ def _axes(x: DynamicDims, own: Axes, lengths: dict[int, ir.Value]) -> Axes:
 
 
 def _is_known(x: DynamicDims, value: ir.Value) -> bool:
-    known = lookup(value, x.sweep.facts)
+    known = lookup(value, x.sweep.partial_values)
     return known is not None and known.full
 
 
@@ -264,7 +264,7 @@ def resize_dynamic(x: DynamicDims, node: ir.Node) -> None:
     data = needed(node, 0)
     rank = len(shape_of(data))
     axes = [int(a) % rank for a in attribute(node, "axes", None) or range(rank)]
-    known = [lookup(given(node, i), x.sweep.facts) for i in (2, 3)]
+    known = [lookup(given(node, i), x.sweep.partial_values) for i in (2, 3)]
     whole = known[0]
     if whole is not None and whole.full and whole.data.size:
         factors = dict(zip(axes, whole.data.ravel(), strict=True))

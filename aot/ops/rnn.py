@@ -17,7 +17,7 @@ from aot.ir.operators import OneOf
 from aot.ir.value_traits import Recurrent
 from aot.ops.registry import op
 from aot.shapes.checks import checks, shape_at
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.vendor import Case, Match, Pattern, ValueRef, case, f32
 from aot.vendor.recorder import Handle, ParamFields, Recorder, Used
 
@@ -428,7 +428,7 @@ GATES_OF = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
 @checks("RNN GRU LSTM")
-def recurrent_operands(node: ir.Node, facts: Facts) -> str:
+def recurrent_operands(node: ir.Node, partial_values: PartialValues) -> str:
     """Weights, biases, lengths and states belong to the sequence and to each other."""
     clip = attribute(node, "clip", None)
     if clip is not None and not clip > 0:

@@ -16,7 +16,7 @@ from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import require_equal
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit, wrong
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.vendor import Case, Match, Recorder, case, f32
 
 rotary = op(
@@ -124,7 +124,7 @@ def rotary_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 
 @operands_fit("RotaryEmbedding")
-def rotary_operands(node: ir.Node, facts: Facts) -> str:
+def rotary_operands(node: ir.Node, partial_values: PartialValues) -> str:
     """RotaryEmbedding: a sine and a cosine for each pair of elements that turns."""
     x, cos, sin, places = (operand_shape(node, i) for i in range(4))
     heads, turns = (int(attribute(node, n, 0)) for n in ("num_heads", "rotary_embedding_dim"))

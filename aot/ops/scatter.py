@@ -20,7 +20,7 @@ from aot.shapes.cures import Sizing, sizings
 from aot.shapes.dynamic.dims import Axes, DynamicDims, axis_of, refused
 from aot.shapes.dynamic.equality_constraints import fit_inputs, meet
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.strided_copy import padded, strides
@@ -157,7 +157,7 @@ def nd_cases() -> Iterator[Case]:
 
 
 @checks("ScatterND")
-def scatter_rows(node: ir.Node, facts: Facts) -> str:
+def scatter_rows(node: ir.Node, partial_values: PartialValues) -> str:
     """The updates of ScatterND are what its indices point at."""
     data, index, updates = (shape_at(node, i) for i in range(3))
     if not index or index[-1] > len(data):

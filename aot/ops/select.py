@@ -32,7 +32,7 @@ from aot.shapes.dynamic.rules import (
 )
 from aot.shapes.evaluate import Invalid, evaluates, integers, need
 from aot.shapes.operands import lists, one, operand_shape, operands_fit, wrong
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.shapes.reference import Inputs, Unknown
 from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, i64, ints
@@ -319,7 +319,7 @@ operands_fit("Trilu")(one(1, "k"))
 
 
 @operands_fit("ReverseSequence")
-def reversed_operands(node: ir.Node, facts: Facts) -> str:
+def reversed_operands(node: ir.Node, partial_values: PartialValues) -> str:
     x, axis = operand_shape(node, 0) or (), int(attribute(node, "batch_axis", 1))
     if len(x) < 2 or not -len(x) <= axis < len(x):
         return f"batch_axis {axis} of {list(x)}"

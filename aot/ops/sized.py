@@ -88,7 +88,7 @@ def unique_dynamic(x: DynamicDims, node: ir.Node) -> None:
     *found, n = x.node(node, "Unique", [data, m], kinds, DYNAMIC, **how)
     x.new(n, size)
     lengths: list[Axes] = [{axis: n}, {0: n}, {0: m}, {0: n}]
-    known = lookup(m, x.sweep.facts)
+    known = lookup(m, x.sweep.partial_values)
     if known is not None and known.full:
         lengths[2] = {}
     for old, new, axes in zip(outputs, found, lengths, strict=False):

@@ -28,7 +28,7 @@ from aot.shapes.dynamic.rules import dynamic, given, needed, run_time_shape
 from aot.shapes.evaluate import Invalid, evaluates, integers, need, optional, slice_of
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.operands import first, lists, operand_shape, operands_fit, wrong
-from aot.shapes.partial_values import Facts, lookup
+from aot.shapes.partial_values import PartialValues, lookup
 from aot.shapes.reference import Inputs
 from aot.vendor import Match, Recorder, ValueRef
 from aot.vendor.cases import Case, case, f32, i64, ints
@@ -295,7 +295,7 @@ def _no_more(x: DynamicDims, last: ir.Value, value: ir.Value) -> bool:
 
 
 def _items(x: DynamicDims, vector: ir.Value) -> list[int | None]:
-    known = lookup(vector, x.sweep.facts)
+    known = lookup(vector, x.sweep.partial_values)
     return known.items() if known is not None else [None] * shape_of(vector)[0]
 
 
@@ -350,7 +350,7 @@ def tile_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Row i of a repeated axis is row i modulo its size."""
     data, times = needed(node, 0), needed(node, 1)
     rank = len(shape_of(data))
-    known = lookup(times, x.sweep.facts)
+    known = lookup(times, x.sweep.partial_values)
     items = known.items() if known is not None else [None] * rank
     own, fixed = x.of(data), [1] * rank
     for axis, item in enumerate(items):
@@ -385,17 +385,17 @@ def _repeated(
 
 
 @operands_fit("Slice")
-def slice_operands(node: ir.Node, facts: Facts) -> str:
+def slice_operands(node: ir.Node, partial_values: PartialValues) -> str:
     """As many starts as ends, axes and steps."""
     names = ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps"))
     starts = operand_shape(node, 1) or ()
     others = (wrong(name, operand_shape(node, i), starts) for i, name in names[1:])
-    return lists(*names)(node, facts) or first(*others)
+    return lists(*names)(node, partial_values) or first(*others)
 
 
 @checks("Slice")
-def slice_steps(node: ir.Node, facts: Facts) -> str:
-    known = lookup(node.inputs[4], facts) if len(node.inputs) > 4 else None
+def slice_steps(node: ir.Node, partial_values: PartialValues) -> str:
+    known = lookup(node.inputs[4], partial_values) if len(node.inputs) > 4 else None
     return "step 0" if known is not None and 0 in known.items() else ""
 
 
@@ -403,8 +403,8 @@ checks("Tile")(possible_sizes)
 
 
 @checks("Expand")
-def expand_shapes(node: ir.Node, facts: Facts) -> str:
-    known = lookup(node.inputs[1], facts)
+def expand_shapes(node: ir.Node, partial_values: PartialValues) -> str:
+    known = lookup(node.inputs[1], partial_values)
     if known is None or not known.full:
         return ""
     old, wanted = shape_at(node, 0), [int(v) for v in known.data.ravel()]

@@ -24,7 +24,7 @@ from aot.ops.registry import op
 from aot.shapes.dynamic.dims import INT64, DynamicDims, refused
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed
 from aot.shapes.infer_node import solves
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.shapes.types import Type
 from aot.vendor import Case, Match, NodeRef, Pattern, Recorder, ValueRef, case
 
@@ -41,7 +41,7 @@ Given = tuple[ValueRef | None, ...]
 
 
 @solves("StringNormalizer")
-def normalizer_type(node: ir.Node, facts: Facts) -> Type | None:
+def normalizer_type(node: ir.Node, partial_values: PartialValues) -> Type | None:
     """A StringNormalizer that removes no words."""
     data = node.inputs[0] if node.inputs else None
     if data is None or data.dtype is None:

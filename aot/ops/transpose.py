@@ -23,7 +23,7 @@ from aot.shapes.dynamic.equality_constraints import fitted, require_equal
 from aot.shapes.dynamic.rules import dynamic, needed, only_first, pass_on
 from aot.shapes.evaluate import evaluates, need
 from aot.shapes.operands import operand_shape, operands_fit
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.shapes.reference import Inputs
 from aot.vendor import Match, Recorder, ValueRef, channels_last
 from aot.vendor.cases import Case, case, f32, i64, ints
@@ -268,7 +268,7 @@ def blocks_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 
 @operands_fit("DepthToSpace")
-def depth_operands(node: ir.Node, facts: Facts) -> str:
+def depth_operands(node: ir.Node, partial_values: PartialValues) -> str:
     """DepthToSpace: channels are as many blocks."""
     x, block = operand_shape(node, 0) or (), int(attribute(node, "blocksize", 1))
     if len(x) != 4 or x[1] % block**2:
@@ -277,7 +277,7 @@ def depth_operands(node: ir.Node, facts: Facts) -> str:
 
 
 @operands_fit("Transpose")
-def transpose_operands(node: ir.Node, facts: Facts) -> str:
+def transpose_operands(node: ir.Node, partial_values: PartialValues) -> str:
     """Each axis once; onnx's inference does not count them."""
     rank, perm = len(operand_shape(node, 0) or ()), attribute(node, "perm", None)
     if perm is None or sorted(int(p) for p in perm) == list(range(rank)):

@@ -15,7 +15,7 @@ from aot.ops.registry import op
 from aot.shapes.cures import Role, Sizing, sizings
 from aot.shapes.infer_node import solves
 from aot.shapes.operands import lists, operands_fit
-from aot.shapes.partial_values import Facts, lookup
+from aot.shapes.partial_values import PartialValues, lookup
 from aot.shapes.types import Type
 from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, i64
@@ -37,11 +37,11 @@ sizings("MaxUnpool")(Sizing(examples={2: unpooled}))
 
 
 @solves("MaxUnpool")
-def unpool_type(node: ir.Node, facts: Facts) -> Type | None:
+def unpool_type(node: ir.Node, partial_values: PartialValues) -> Type | None:
     """A MaxUnpool whose output_shape is known."""
     if len(node.inputs) < 3:
         return None
-    data, wanted = node.inputs[0], lookup(node.inputs[2], facts)
+    data, wanted = node.inputs[0], lookup(node.inputs[2], partial_values)
     if data is None or wanted is None or data.dtype is None:
         return None
     shape = tuple(s for s in wanted.items() if s is not None and s >= 0)

@@ -24,7 +24,7 @@ from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.evaluate import evaluates, integers, need, optional
 from aot.shapes.infer_node import NodeError, solves
 from aot.shapes.operands import lists, operands_fit
-from aot.shapes.partial_values import Facts, lookup
+from aot.shapes.partial_values import PartialValues, lookup
 from aot.shapes.reference import Inputs
 from aot.shapes.types import Type
 from aot.vendor import Match, Pattern, Recorder
@@ -94,11 +94,11 @@ def identity_value(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 
 @solves("Reshape")
-def reshape_type(node: ir.Node, facts: Facts) -> Type | None:
+def reshape_type(node: ir.Node, partial_values: PartialValues) -> Type | None:
     """A Reshape of which at most one target dimension is unknown."""
     if len(node.inputs) < 2:
         return None
-    data, wanted = node.inputs[0], lookup(node.inputs[1], facts)
+    data, wanted = node.inputs[0], lookup(node.inputs[1], partial_values)
     if data is None or wanted is None or data.dtype is None:
         return None
     old = shape_of(data)
@@ -263,7 +263,7 @@ operands_fit("Unsqueeze")(lists((1, "axes"), scalar=True))
 
 
 @checks("Reshape")
-def same_count(node: ir.Node, facts: Facts) -> str:
+def same_count(node: ir.Node, partial_values: PartialValues) -> str:
     old, new = shape_at(node, 0), shape_of(node.outputs[0])
     if prod(old) != prod(new):
         return f"cannot reshape {list(old)} to {list(new)}"

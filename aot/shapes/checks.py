@@ -11,25 +11,25 @@ from aot.ir.node_traits import axes_of, kernel_place
 from aot.ir.operators import Interface
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.operands import operands_fit
-from aot.shapes.partial_values import Facts, lookup
+from aot.shapes.partial_values import PartialValues, lookup
 
-Check = Callable[["ir.Node", Facts], str]
+Check = Callable[["ir.Node", PartialValues], str]
 #: Why a node whose values are typed is wrong, "" if nothing is found: rules of `aot/ops`.
 checks: Interface[Check] = Interface("checks")
 
 
-def problem(node: ir.Node, facts: Facts) -> str:
+def problem(node: ir.Node, partial_values: PartialValues) -> str:
     """Why a fully typed node is wrong, "" if nothing is found."""
-    if reason := misfit(node, facts):
+    if reason := misfit(node, partial_values):
         return reason
     check = checks.of(node)
-    return "" if check is None else check(node, facts)
+    return "" if check is None else check(node, partial_values)
 
 
-def misfit(node: ir.Node, facts: Facts) -> str:
+def misfit(node: ir.Node, partial_values: PartialValues) -> str:
     """Why the operands of a node, whose results need not be typed, do not belong together."""
     rule = operands_fit.of(node)
-    return "" if rule is None else rule(node, facts)
+    return "" if rule is None else rule(node, partial_values)
 
 
 def axis_problem(node: ir.Node) -> str:
@@ -44,13 +44,13 @@ def axis_problem(node: ir.Node) -> str:
     return ""
 
 
-def indices_within(node: ir.Node, facts: Facts) -> str:
+def indices_within(node: ir.Node, partial_values: PartialValues) -> str:
     """Constant indices lie within the axis that they count."""
     axis = int(attribute(node, "axis", 0))
     data = shape_at(node, 0)
     index = array(node.inputs[1])
     if index is None:
-        known = lookup(node.inputs[1], facts)
+        known = lookup(node.inputs[1], partial_values)
         index = known.data if known is not None and known.full else None
     if index is None or not index.size or not data:
         return ""
@@ -60,7 +60,7 @@ def indices_within(node: ir.Node, facts: Facts) -> str:
     return ""
 
 
-def element_indices(node: ir.Node, facts: Facts) -> str:
+def element_indices(node: ir.Node, partial_values: PartialValues) -> str:
     """The indices of GatherElements and ScatterElements lie within the data on the other axes."""
     data, index = shape_at(node, 0), shape_at(node, 1)
     if len(index) != len(data):
@@ -73,19 +73,19 @@ def element_indices(node: ir.Node, facts: Facts) -> str:
         return (
             f"updates {list(shape_at(node, 2))} have another shape than the indices {list(index)}"
         )
-    return indices_within(node, facts)
+    return indices_within(node, partial_values)
 
 
-def possible_sizes(node: ir.Node, facts: Facts) -> str:
+def possible_sizes(node: ir.Node, partial_values: PartialValues) -> str:
     """No number of a list is larger than any tensor."""
-    known = lookup(node.inputs[1], facts) if len(node.inputs) > 1 else None
+    known = lookup(node.inputs[1], partial_values) if len(node.inputs) > 1 else None
     for value in known.items() if known is not None else []:
         if value is not None and abs(value) > MAX_ELEMENTS:
             return f"{value} is beyond every possible size"
     return ""
 
 
-def window_fits(node: ir.Node, facts: Facts) -> str:
+def window_fits(node: ir.Node, partial_values: PartialValues) -> str:
     """A window lies within the padded input, or all agree that no place has it (docs/oracles.md).
 
     That is so where it is too large by exactly a stride, with `ceil_mode` by two strides less one;

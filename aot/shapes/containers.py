@@ -150,13 +150,13 @@ class Containers:
     def number(self, node: ir.Node, index: int) -> int | None:
         """Input `index` if its one element is known."""
         value = node.inputs[index] if index < len(node.inputs) else None
-        known = lookup(value, self.sweep.facts)
+        known = lookup(value, self.sweep.partial_values)
         return int(known.data.ravel()[0]) if known is not None and known.full else None
 
     def array(self, node: ir.Node, index: int) -> Array:
         """Input `index`, which must be known."""
         value = node.inputs[index]
-        known = lookup(value, self.sweep.facts)
+        known = lookup(value, self.sweep.partial_values)
         if known is None or not known.full:
             assert value is not None
             name = original_name(value)

@@ -7,17 +7,17 @@ from typing import Protocol
 
 from aot.errors import AotError
 from aot.ir.deferred_import import ir
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 
 
 class Inference(Protocol):
     """One inference under way: `aot.shapes.infer.Sweep`.
 
-    `facts` holds what is known of the elements of small values, `errors` the errors found so far,
-    `max_string` the most bytes of a string.
+    `partial_values` holds what is known of the elements of small values, `errors` the errors found
+    so far, `max_string` the most bytes of a string.
     """
 
-    facts: Facts
+    partial_values: PartialValues
     errors: list[AotError]
     max_string: int
 

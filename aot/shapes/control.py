@@ -61,7 +61,7 @@ class Control:
     def branch(self, node: ir.Node) -> bool:
         """Type an If; whether other nodes have taken its place."""
         branches = [attribute(node, "then_branch"), attribute(node, "else_branch")]
-        condition = lookup(node.inputs[0], self._sweep.facts)
+        condition = lookup(node.inputs[0], self._sweep.partial_values)
         if condition is not None and condition.full:
             taken = branches[0] if bool(condition.data.ravel()[0]) else branches[1]
             self.body(node, taken, bounded=True)
@@ -90,9 +90,9 @@ class Control:
         _copy_types(node.outputs, taken.outputs)
         for value, result in zip(node.outputs, taken.outputs, strict=True):
             self._dims.set(value, self._dims.of(result))
-            known = lookup(result, self._sweep.facts)
+            known = lookup(result, self._sweep.partial_values)
             if known is not None:
-                self._sweep.facts[value] = known
+                self._sweep.partial_values[value] = known
         self.taken.append((node, taken))
         return False
 
@@ -173,7 +173,7 @@ class Control:
     def _is_short(self, node: ir.Node, body: ir.Graph) -> bool:
         """Whether unrolling is worth an attempt."""
         trips = node.inputs[0]
-        known = lookup(trips, self._sweep.facts) if trips is not None else None
+        known = lookup(trips, self._sweep.partial_values) if trips is not None else None
         if trips is None or known is None or not known.full:
             return trips is None
         return int(known.data.ravel()[0]) * (len(list(body)) + 1) <= MOST
@@ -214,7 +214,9 @@ class Control:
         set_type(body.inputs[0], 7, ())
         set_type(body.inputs[1], 9, ())
         _copy_types(body.inputs[2:], states)
-        self._sweep.facts[body.inputs[1]] = Known(np.array(True))  # or the step is not made
+        self._sweep.partial_values[body.inputs[1]] = Known(
+            np.array(True)
+        )  # or the step is not made
         most = most_steps(self._dims, node)
         if most:
             self._dims.new(body.inputs[0], most - 1)

@@ -11,17 +11,17 @@ from aot.ir.graph_nodes import attribute, original_name, static_shape
 from aot.ir.node_traits import kernel_place
 from aot.ir.operators import operand_names
 from aot.shapes.limits import MAX_ELEMENTS
-from aot.shapes.partial_values import Facts, lookup
+from aot.shapes.partial_values import PartialValues, lookup
 
 #: Attributes that count elements along axes, of convolutions, pools and borders.
 COUNTS = ("kernel_shape", "strides", "dilations", "pads", "output_padding", "output_shape")
 
 
-def geometry_problem(node: ir.Node, facts: Facts) -> tuple[str, str]:
+def geometry_problem(node: ir.Node, partial_values: PartialValues) -> tuple[str, str]:
     """Why a node's window or border cannot be, and a hint; ("", "") if nothing is found."""
     if node.domain not in ("", "com.microsoft"):
         return "", ""
-    for name, values in counts(node, facts):
+    for name, values in counts(node, partial_values):
         for value in values:
             if abs(value) > MAX_ELEMENTS:
                 what = f"{name} {_text(values)}: {value} is beyond {MAX_ELEMENTS}"
@@ -29,11 +29,11 @@ def geometry_problem(node: ir.Node, facts: Facts) -> tuple[str, str]:
     return _window(node)
 
 
-def counts(node: ir.Node, facts: Facts) -> list[tuple[str, list[int]]]:
+def counts(node: ir.Node, partial_values: PartialValues) -> list[tuple[str, list[int]]]:
     """The attributes of a node that count elements, by name; `pads` of Pad is an input."""
     found = [(n, attribute(node, n)) for n in COUNTS if n in node.attributes]
     names = operand_names(node)
-    known = lookup(node.inputs[names.index("pads")], facts) if "pads" in names else None
+    known = lookup(node.inputs[names.index("pads")], partial_values) if "pads" in names else None
     if known is not None and known.full:
         found.append(("pads", known.data.ravel().tolist()))
     return [
@@ -41,9 +41,9 @@ def counts(node: ir.Node, facts: Facts) -> list[tuple[str, list[int]]]:
     ]
 
 
-def counts_text(node: ir.Node, facts: Facts) -> str:
+def counts_text(node: ir.Node, partial_values: PartialValues) -> str:
     """The same for a message: `pads [1, 1, 1, 1], strides [2, 2]`."""
-    return ", ".join(f"{n} {_text(v)}" for n, v in counts(node, facts))
+    return ", ".join(f"{n} {_text(v)}" for n, v in counts(node, partial_values))
 
 
 def _text(values: list[int]) -> str:

@@ -42,7 +42,7 @@ from aot.shapes.geometry import counts_text, geometry_problem
 from aot.shapes.infer_node import NodeError, infer_as, infer_node
 from aot.shapes.known_late import KnownLate
 from aot.shapes.limits import SMALL_ELEMENTS, excess
-from aot.shapes.partial_values import Facts, Known, lookup, propagate
+from aot.shapes.partial_values import Known, PartialValues, lookup, propagate
 from aot.shapes.reference import Unknown
 from aot.shapes.signatures import type_problem
 from aot.shapes.types import Rule, Type, TypedAs, infer_types
@@ -128,7 +128,7 @@ class Sweep:
         self._child = child
         self.max_string = max_string
         self._rules = rules
-        self.facts: Facts = {}
+        self.partial_values: PartialValues = {}
         self.errors: list[AotError] = []
         self.containers = Containers(self)
         self.dims = DynamicDims(self)
@@ -187,7 +187,7 @@ class Sweep:
         reason = reason or axis_problem(node)
         if reason:
             raise Invalid(reason)
-        reason, hint = geometry_problem(node, self.facts)
+        reason, hint = geometry_problem(node, self.partial_values)
         if reason:
             raise ModelError(f"{title(node)}: {reason}", _inputs_text(node), hint)
         if control is not None:
@@ -217,14 +217,14 @@ class Sweep:
                 raise _open_value(node, value)
             reason = excess(shape_of(value))
             if reason:
-                given = counts_text(node, self.facts)
+                given = counts_text(node, self.partial_values)
                 where = ", ".join(part for part in (_inputs_text(node), given) if part)
                 what = f'{title(node)}: output "{original_name(value)}": {reason}'
                 raise ModelError(what, where)
-        reason = problem(node, self.facts)
+        reason = problem(node, self.partial_values)
         if reason:
             raise Invalid(reason)
-        propagate(node, self.facts)
+        propagate(node, self.partial_values)
 
     def type_outputs(self, node: ir.Node) -> None:
         """Infer what is open of the outputs; what stays open is left without a static shape."""
@@ -238,7 +238,7 @@ class Sweep:
         """
         if any(self.dims.of(i) for i in node.inputs[1:]):
             return
-        if reason := misfit(node, self.facts):
+        if reason := misfit(node, self.partial_values):
             raise Invalid(reason)
 
     def _infer(self, node: ir.Node) -> None:
@@ -246,7 +246,7 @@ class Sweep:
             return
         rule = self._rules.get((node.domain, node.op_type)) or infer_types.of(node)
         if rule is None:
-            types = infer_node(node, self.facts, self.model, self._child)
+            types = infer_node(node, self.partial_values, self.model, self._child)
         else:
             given = [_type(i) for i in node.inputs]
             try:
@@ -268,7 +268,7 @@ class Sweep:
         """Type a node of constant inputs by what it computes (also where shapes are data)."""
         inputs: list[Array | None] = []
         for value in node.inputs:
-            known = lookup(value, self.facts)
+            known = lookup(value, self.partial_values)
             data = known.data if known is not None and known.full else array(value)
             if value is not None and (data is None or data.size > EVALUATED_ELEMENTS):
                 return False
@@ -284,7 +284,7 @@ class Sweep:
                 dtype = value.dtype or ir_dtype(result)
                 set_type(value, int(dtype), result.shape)
                 if result.size <= SMALL_ELEMENTS:
-                    self.facts[value] = Known(result)
+                    self.partial_values[value] = Known(result)
         return True
 
 

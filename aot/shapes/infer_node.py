@@ -18,7 +18,7 @@ from aot.ir.graph_nodes import (
 )
 from aot.ir.onnx_subprocess import Child, ProcessDied, reason_of
 from aot.ir.operators import Interface
-from aot.shapes.partial_values import Facts, Known, lookup
+from aot.shapes.partial_values import Known, PartialValues, lookup
 from aot.shapes.types import Type, TypedAs, need
 
 WRAPPED_OPSET = 13
@@ -31,20 +31,24 @@ class NodeError(Exception):
 
 #: The type of an operator's first result where more is known than onnx's inference uses; None: it
 #: is onnx's to say. Raises NodeError.
-solves: Interface[Callable[[ir.Node, Facts], Type | None]] = Interface("solve")
+solves: Interface[Callable[[ir.Node, PartialValues], Type | None]] = Interface("solve")
 
 
-def infer_node(node: ir.Node, facts: Facts, model: ir.Model, child: Child) -> list[Type | None]:
+def infer_node(
+    node: ir.Node, partial_values: PartialValues, model: ir.Model, child: Child
+) -> list[Type | None]:
     """Types of the outputs, None where they stay open. Raises NodeError where onnx does.
 
     `child` infers a model strictly: onnx may not survive this one.
     """
     rule = solves.of(node)
-    solved = None if rule is None else rule(node, facts)
-    return _by_onnx(node, facts, model, child) if solved is None else [solved]
+    solved = None if rule is None else rule(node, partial_values)
+    return _by_onnx(node, partial_values, model, child) if solved is None else [solved]
 
 
-def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model, child: Child) -> list[Type | None]:
+def _by_onnx(
+    node: ir.Node, partial_values: PartialValues, model: ir.Model, child: Child
+) -> list[Type | None]:
     single = onnx.ModelProto()
     single.ir_version = 10
     for domain, version in model.opset_imports.items():
@@ -61,7 +65,7 @@ def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model, child: Child) -> list
         seen.add(str(value.name))
         info = onnx.helper.make_tensor_value_info(value.name, int(value.dtype), shape_of(value))
         graph.input.append(info)
-        known = lookup(value, facts)
+        known = lookup(value, partial_values)
         if known is not None and known.full:
             graph.initializer.append(_tensor(value, known))
     for value in node.outputs:

@@ -21,7 +21,7 @@ from aot.ir.graph_nodes import Array, dtype_of, is_typed, shape_of
 from aot.ir.operators import Interface, rearranged_places
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.limits import SMALL_ELEMENTS
-from aot.shapes.partial_values import Facts, lookup, operands_first
+from aot.shapes.partial_values import PartialValues, lookup, operands_first
 from aot.shapes.reference import Unknown
 
 
@@ -43,8 +43,8 @@ bounds: Interface[Rule] = Interface("bounds")
 class Bounds:
     """Intervals of the values of one graph, found on demand."""
 
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
+    def __init__(self, partial_values: PartialValues) -> None:
+        self._facts = partial_values
         self._found: dict[ir.Value, Interval | None] = {}
 
     def size(self, value: ir.Value, most: float, least: float = 0) -> None:

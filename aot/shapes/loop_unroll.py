@@ -158,7 +158,7 @@ class Steps:
         return states, rows
 
     def _known(self, node: ir.Node, value: ir.Value) -> int:
-        known = lookup(value, self._sweep.facts)
+        known = lookup(value, self._sweep.partial_values)
         if known is None or not known.full:
             what = "the number of iterations depends on the data"
             raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")

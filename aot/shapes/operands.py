@@ -13,10 +13,10 @@ from math import prod
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.operators import Interface
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 
 Shape = tuple[int, ...]
-Fits = Callable[["ir.Node", Facts], str]
+Fits = Callable[["ir.Node", PartialValues], str]
 #: Why the operands of an operator do not belong together, "" if they do: rules of `aot/ops`.
 operands_fit: Interface[Fits] = Interface("operands_fit")
 
@@ -74,7 +74,7 @@ def ungrouped(node: ir.Node, weights: int, transposed: bool = False) -> str:
 def convolved(weights: int, bias: int, points: Mapping[int, str]) -> Fits:
     """A convolution: `points` are zero points and scales, per tensor or output channel."""
 
-    def check(node: ir.Node, facts: Facts) -> str:
+    def check(node: ir.Node, partial_values: PartialValues) -> str:
         w = operand_shape(node, weights) or ()
         if reason := ungrouped(node, weights):
             return reason
@@ -93,7 +93,7 @@ def convolved(weights: int, bias: int, points: Mapping[int, str]) -> Fits:
 def channels(least: int, *names: str) -> Fits:
     """Operands with an element per channel, behind an input of at least so many axes."""
 
-    def check(node: ir.Node, facts: Facts) -> str:
+    def check(node: ir.Node, partial_values: PartialValues) -> str:
         x = operand_shape(node, 0)
         if x is None or len(x) < least:
             return f"an input {list(x or ())} (needs {least} axes or more)"
@@ -106,7 +106,7 @@ def channels(least: int, *names: str) -> Fits:
 def one(index: int, name: str) -> Fits:
     """An operand that is one number."""
 
-    def check(node: ir.Node, facts: Facts) -> str:
+    def check(node: ir.Node, partial_values: PartialValues) -> str:
         found = operand_shape(node, index)
         return "" if found is None or prod(found) == 1 else f"{name} {list(found)} is not one"
 
@@ -116,7 +116,7 @@ def one(index: int, name: str) -> Fits:
 def lists(*operands: tuple[int, str], scalar: bool = False) -> Fits:
     """Operands that list numbers have one axis; a `scalar` is a list of one, where others agree."""
 
-    def check(node: ir.Node, facts: Facts) -> str:
+    def check(node: ir.Node, partial_values: PartialValues) -> str:
         for index, name in operands:
             found = operand_shape(node, index)
             if found is not None and len(found) != 1 and not (scalar and found == ()):
@@ -129,7 +129,7 @@ def lists(*operands: tuple[int, str], scalar: bool = False) -> Fits:
 def ranked(least: int) -> Fits:
     """An input of at least so many axes."""
 
-    def check(node: ir.Node, facts: Facts) -> str:
+    def check(node: ir.Node, partial_values: PartialValues) -> str:
         x = operand_shape(node, 0) or ()
         return "" if len(x) >= least else f"an input {list(x)} (needs {least} axes or more)"
 

@@ -40,20 +40,20 @@ class Known:
         return [int(v) if k else None for v, k in pairs]
 
 
-Facts = dict["ir.Value", Known]
+PartialValues = dict["ir.Value", Known]
 
 
-def lookup(value: ir.Value | None, facts: Facts) -> Known | None:
+def lookup(value: ir.Value | None, partial_values: PartialValues) -> Known | None:
     """What is known of `value`: a small constant, or what was propagated."""
     if value is None:
         return None
-    found = facts.get(value)
+    found = partial_values.get(value)
     if found is None:
         tensor = constant(value)
         if tensor is not None and tensor.size <= SMALL_ELEMENTS:
             data = array(value)
             assert data is not None
-            found = facts[value] = Known(data)
+            found = partial_values[value] = Known(data)
     return found
 
 
@@ -75,27 +75,27 @@ def operands_first(value: ir.Value, wanted: Callable[[ir.Value], bool]) -> Itera
             yield waiting.pop()
 
 
-def propagate(node: ir.Node, facts: Facts) -> None:
+def propagate(node: ir.Node, partial_values: PartialValues) -> None:
     """Record what is known of the node's outputs. Raises Invalid as `evaluate` does."""
     if not is_computable(node):
         return
     if any(is_typed(o) and _too_big(o) for o in node.outputs):
         return
-    results = _shape_facts(node) or _full(node, facts) or _partial(node, facts)
+    results = _shape_values(node) or _full(node, partial_values) or _partial(node, partial_values)
     for value, known in zip(node.outputs, results, strict=False):
         if known.data.size > SMALL_ELEMENTS:
             continue
         if known.mask is None or known.mask.all():
-            facts[value] = Known(known.data)
+            partial_values[value] = Known(known.data)
         elif known.mask.any():
-            facts[value] = known
+            partial_values[value] = known
 
 
 def _too_big(value: ir.Value) -> bool:
     return prod(shape_of(value)) > SMALL_ELEMENTS
 
 
-def _shape_facts(node: ir.Node) -> list[Known]:
+def _shape_values(node: ir.Node) -> list[Known]:
     """The result of a node that reads no elements; nothing for other nodes."""
     rule = reads_shape.of(node)
     source = node.inputs[0] if node.inputs else None
@@ -103,10 +103,10 @@ def _shape_facts(node: ir.Node) -> list[Known]:
     return [] if rule is None or shape is None else [Known(rule(node, shape))]
 
 
-def _full(node: ir.Node, facts: Facts) -> list[Known]:
+def _full(node: ir.Node, partial_values: PartialValues) -> list[Known]:
     inputs: list[Array | None] = []
     for value in node.inputs:
-        known = lookup(value, facts)
+        known = lookup(value, partial_values)
         if value is not None and (known is None or not known.full):
             return []
         inputs.append(None if known is None else known.data)
@@ -118,7 +118,7 @@ def _full(node: ir.Node, facts: Facts) -> list[Known]:
         return []
 
 
-def _partial(node: ir.Node, facts: Facts) -> list[Known]:
+def _partial(node: ir.Node, partial_values: PartialValues) -> list[Known]:
     moved = rearranged_places(node) or element_places(node)
     if not moved:
         return []
@@ -126,7 +126,7 @@ def _partial(node: ir.Node, facts: Facts) -> list[Known]:
     masks: list[Array | None] = []
     useful = False
     for index, value in enumerate(node.inputs):
-        known = lookup(value, facts)
+        known = lookup(value, partial_values)
         if value is None:
             data.append(None)
             masks.append(None)

@@ -22,7 +22,7 @@ from aot.ir.graph_nodes import Array, is_typed, shape_of
 from aot.ir.operators import Interface, rearranged_places
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.interval_analysis import Bounds
-from aot.shapes.partial_values import Facts, lookup, operands_first
+from aot.shapes.partial_values import PartialValues, lookup, operands_first
 from aot.shapes.reference import Unknown
 
 Monomial = tuple[int, ...]
@@ -82,8 +82,8 @@ def divided_by(top: Poly, by: Poly) -> Poly | None:
 class Terms:
     """The polynomials of the values of one graph, found on demand."""
 
-    def __init__(self, facts: Facts, bounds: Bounds) -> None:
-        self._facts = facts
+    def __init__(self, partial_values: PartialValues, bounds: Bounds) -> None:
+        self._facts = partial_values
         self._bounds = bounds
         self._found: dict[ir.Value, list[Poly]] = {}
         self._atoms: dict[Hashable, int] = {}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What in a pattern normalise rewrites before any backend is asked, so that it cannot match.
 
-The facts are in canonical.json, which `python -m aot.cli.canonical` makes of the passes and of
+The tables are in canonical.json, which `python -m aot.cli.canonical` makes of the passes and of
 onnx's own tests; docs/canonical.md shows them.
 """
 
@@ -51,7 +51,7 @@ class _Form:
 
 
 @cache
-def facts() -> dict[str, Any]:
+def canonical_tables() -> dict[str, Any]:
     """What canonical.json holds."""
     path = Path(__file__).with_name("canonical.json")
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -60,7 +60,7 @@ def facts() -> dict[str, Any]:
 
 @cache
 def _forms() -> tuple[_Form, ...]:
-    return tuple(_form(**row) for row in facts()["forms"])
+    return tuple(_form(**row) for row in canonical_tables()["forms"])
 
 
 def _form(before: str, after: str, unless: str, floats: bool) -> _Form:
@@ -78,7 +78,7 @@ def _form(before: str, after: str, unless: str, floats: bool) -> _Form:
         assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name), before
         if node.func.id == "const":
             return Where(Var("constant"), lambda _: True, before, True)
-        kinds = facts()["classes"].get(node.func.id, [node.func.id])
+        kinds = canonical_tables()["classes"].get(node.func.id, [node.func.id])
         more = any(isinstance(a, ast.Starred) for a in node.args)
         given = tuple(read(a) for a in node.args if not isinstance(a, ast.Starred))
         attrs = tuple((str(k.arg), ast.literal_eval(k.value)) for k in node.keywords)
@@ -151,22 +151,26 @@ def _essential(pattern: Pat | Results | None) -> Iterator[Pat]:
 
 def _operator(part: OpPat, keeps: Collection[str]) -> str:
     """Why a kind of operator is never there."""
-    gone = facts()["rewritten"]
-    kinds = [k for k in part.kinds if k in gone and not (k in keeps and k in facts()["kept"])]
+    gone = canonical_tables()["rewritten"]
+    kinds = [
+        k for k in part.kinds if k in gone and not (k in keeps and k in canonical_tables()["kept"])
+    ]
     if not kinds or len(kinds) < len(part.kinds):
         return ""
     into = ", ".join(gone[kinds[0]]) or "a constant, or nothing,"
     kept = (
-        f"; keeps=({kinds[0]!r},) of the backend prevents it" if kinds[0] in facts()["kept"] else ""
+        f"; keeps=({kinds[0]!r},) of the backend prevents it"
+        if kinds[0] in canonical_tables()["kept"]
+        else ""
     )
     return f"normalise makes {into} of {kinds[0]}{kept}"
 
 
 def _unknown(part: OpPat) -> str:
     """What ONNX does not have: all the operators, or an attribute that none of them has."""
-    seen = facts()["attributes"]
+    seen = canonical_tables()["attributes"]
     names = [name for name, _ in part.attrs if not any(name in seen.get(k, ()) for k in part.kinds)]
-    if all(k in seen or k in facts()["rewritten"] for k in part.kinds) and not names:
+    if all(k in seen or k in canonical_tables()["rewritten"] for k in part.kinds) and not names:
         return ""
 
     kinds = [k for k in part.kinds if onnx.defs.has(k)]
@@ -189,16 +193,16 @@ def _near(word: str, known: Collection[str]) -> str:
 def _attributes(part: OpPat) -> str:
     """Why a node never has the attributes asked for."""
     for name, value in part.attrs:
-        if name in facts()["dropped"].get(part.op_type, ()):
+        if name in canonical_tables()["dropped"].get(part.op_type, ()):
             return f"{part.op_type} has no attribute {name} after normalise"
         if (
             name == "axis"
-            and part.op_type in facts()["axes"]
+            and part.op_type in canonical_tables()["axes"]
             and isinstance(value, int)
             and value < 0
         ):
             return f"axis={value} of {part.op_type} counts from the front after normalise"
-        default = facts()["defaults"].get(part.op_type, {}).get(name)
+        default = canonical_tables()["defaults"].get(part.op_type, {}).get(name)
         if default is not None and value == default:
             return f"{part.op_type} has no {name}={value}, its default, after normalise"
     return ""
@@ -209,9 +213,9 @@ def _inputs(part: OpPat) -> str:
     if part.optional < 0:
         return ""
     wanted = range(len(part.inputs) - part.optional, len(part.inputs) + 1)
-    if not set(wanted) <= set(facts()["lost_inputs"].get(part.op_type, ())):
+    if not set(wanted) <= set(canonical_tables()["lost_inputs"].get(part.op_type, ())):
         return ""
-    counts = " or ".join(map(str, facts()["inputs"][part.op_type]))
+    counts = " or ".join(map(str, canonical_tables()["inputs"][part.op_type]))
     return f"{part.op_type} has {counts} inputs after normalise, not {len(part.inputs)}"
 
 

@@ -112,12 +112,12 @@ def partial(op, known, **attributes):
         for k in known
     ]
     node = make(op, arrays, **attributes)
-    facts = {}
+    partial_values = {}
     for value, given, array in zip(node.inputs, known, arrays, strict=True):
         mask = np.array([v is not None for v in given]) if isinstance(given, list) else None
-        facts[value] = Known(array, mask)
-    propagate(node, facts)
-    found = facts.get(node.outputs[0])
+        partial_values[value] = Known(array, mask)
+    propagate(node, partial_values)
+    found = partial_values.get(node.outputs[0])
     return None if found is None else found.items()
 
 

@@ -26,7 +26,7 @@ from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.products import multiplied
 from aot.shapes.dynamic.rules import dynamic, given, needed
 from aot.shapes.operands import Shape, convolved, operand_shape, operands_fit, wrong
-from aot.shapes.partial_values import Facts
+from aot.shapes.partial_values import PartialValues
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.quantisation import QUANTISED_TYPES
@@ -224,7 +224,7 @@ checks("ConvInteger")(window_fits)
 
 
 @operands_fit("MatMulInteger")
-def matmul_integer_operands(node: ir.Node, facts: Facts) -> str:
+def matmul_integer_operands(node: ir.Node, partial_values: PartialValues) -> str:
     """MatMulInteger: zero points of a row of A and of a column of B, or one for all."""
     a, b = operand_shape(node, 0) or (), operand_shape(node, 1) or ()
     left, right = operand_shape(node, 2), operand_shape(node, 3)

@@ -142,7 +142,7 @@ def most_steps(x: DynamicDims, node: ir.Node) -> int | None:
 
 def _truth(x: DynamicDims, value: ir.Value | None) -> bool | None:
     """What a condition is known to be."""
-    known = lookup(value, x.sweep.facts)
+    known = lookup(value, x.sweep.partial_values)
     return bool(known.data.ravel()[0]) if known is not None and known.full else None
 
 
@@ -159,7 +159,7 @@ def stack_bounded(x: DynamicDims, node: ir.Node, states: int) -> ir.Node:
         raise no_bound(node, "how often the loop runs depends on the data")
     trips, start = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
     starts = start is None or _truth(x, start) is True
-    known = lookup(trips, x.sweep.facts)
+    known = lookup(trips, x.sweep.partial_values)
     count: ir.Value | None = None
     if most and (going is None or not starts):
         node, count = _counting(x, node, states)

@@ -58,8 +58,8 @@ class DynamicDims:
 
     def __init__(self, sweep: Inference) -> None:
         self.sweep = sweep
-        self.bounds = Bounds(sweep.facts)
-        self.terms = Terms(sweep.facts, self.bounds)
+        self.bounds = Bounds(sweep.partial_values)
+        self.terms = Terms(sweep.partial_values, self.bounds)
         self._axes: dict[ir.Value, Axes] = {}
         self.checks: list[ir.Value] = []
         """Results of comparisons that every run must make."""
@@ -69,7 +69,7 @@ class DynamicDims:
         self.frozen = 0
         """Above 0 while nodes must be left alone: in the body of a loop."""
 
-    # -- facts -----------------------------------------------------------------------------
+    # -- what is known ------------------------------------------------------------------------
 
     def of(self, value: ir.Value | None) -> Axes:
         """The dynamic axes of `value`."""
@@ -95,7 +95,7 @@ class DynamicDims:
             return True
         if depth == 0 and self.terms.equal(left, right):
             return True
-        a, b = lookup(left, self.sweep.facts), lookup(right, self.sweep.facts)
+        a, b = lookup(left, self.sweep.partial_values), lookup(right, self.sweep.partial_values)
         if a is not None and b is not None and a.full and b.full:
             return bool(np.array_equal(a.data, b.data))
         p, q = left.producer(), right.producer()
@@ -149,7 +149,7 @@ class DynamicDims:
                 value.name = edit.fresh(f"{before.outputs[0].name}_{op_type}")
         graph.insert_before(before, made)
         if not domain:
-            propagate(made, self.sweep.facts)
+            propagate(made, self.sweep.partial_values)
         return list(made.outputs)
 
     def ints(self, before: ir.Node, values: Sequence[int]) -> ir.Value:
@@ -406,6 +406,6 @@ def constant_ints(dims: DynamicDims, value: ir.Value | None) -> list[int] | None
     """The elements of a value that is known, else None. (A run may use some of a dynamic one.)"""
     if dims.of(value):
         return None
-    known = lookup(value, dims.sweep.facts)
+    known = lookup(value, dims.sweep.partial_values)
     data = known.data if known is not None and known.full else array(value)
     return None if data is None else [int(v) for v in data.ravel()]

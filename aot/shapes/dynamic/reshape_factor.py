@@ -90,7 +90,7 @@ def _dynamic(x: DynamicDims, value: ir.Value) -> frozenset[int]:
 
 
 def _item(x: DynamicDims, target: ir.Value, index: int) -> int | None:
-    known = lookup(target, x.sweep.facts)
+    known = lookup(target, x.sweep.partial_values)
     return None if known is None else known.items()[index]
 
 
@@ -268,5 +268,5 @@ def _where(
 
 
 def _items(x: DynamicDims, vector: ir.Value) -> list[int | None]:
-    known = lookup(vector, x.sweep.facts)
+    known = lookup(vector, x.sweep.partial_values)
     return known.items() if known is not None else [None] * shape_of(vector)[0]

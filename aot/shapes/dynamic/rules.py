@@ -115,7 +115,7 @@ def run_time_shape(x: DynamicDims, node: ir.Node, vector: ir.Value) -> tuple[lis
     if x.of(vector):
         raise refused(node, "gets a shape of unknown rank")
     rank = shape_of(vector)[0]
-    known = lookup(vector, x.sweep.facts)
+    known = lookup(vector, x.sweep.partial_values)
     items = known.items() if known is not None else [None] * rank
     limits = x.interval(vector)
     bound: list[int] = []

@@ -20,13 +20,13 @@ _LEGEND = (
 
 def memory(manifest: Mapping[str, Any]) -> str:
     """The picture, and what the plan proves."""
-    facts = manifest["memory"]
+    memory = manifest["memory"]
     rows = [
-        ("arena", int(facts["arena_bytes"])),
-        ("most that is live at one time", int(facts["lower_bound_bytes"])),
-        ("the same without padding and scratch", int(facts["logical_bound_bytes"])),
-        ("proven optimal for this order", "yes" if facts["optimal"] else "no"),
-        ("no order needs less", "proven" if facts["schedule_optimal"] else "not proven"),
+        ("arena", int(memory["arena_bytes"])),
+        ("most that is live at one time", int(memory["lower_bound_bytes"])),
+        ("the same without padding and scratch", int(memory["logical_bound_bytes"])),
+        ("proven optimal for this order", "yes" if memory["optimal"] else "no"),
+        ("no order needs less", "proven" if memory["schedule_optimal"] else "not proven"),
     ]
     return f"{_picture(manifest)}\n{table(('', 'bytes'), rows)}"
 

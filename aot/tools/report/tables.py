@@ -12,7 +12,7 @@ from aot.tools.report.html import table
 def summary(manifest: Mapping[str, Any]) -> str:
     """Three tables: target and sizes, inputs and outputs, how much each backend computes."""
     memory, target = manifest["memory"], manifest["target"]
-    facts = [
+    rows = [
         ("target", f"{target['name']} ({target['cpu']})"),
         ("aotc", manifest["aotc"]),
         ("multiplications", int(manifest["macs"])),
@@ -28,7 +28,7 @@ def summary(manifest: Mapping[str, Any]) -> str:
     ]
     return "\n".join(
         [
-            table(("", ""), facts),
+            table(("", ""), rows),
             "<h3>Inputs and outputs</h3>",
             table(("", "name", "type", "shape", "bytes"), ends),
             "<h3>Backends</h3>",

@@ -40,7 +40,7 @@ def benchmark() -> ModuleType:
 
 
 def test_the_sum_counts_every_memory(benchmark: ModuleType) -> None:
-    facts = {
+    performance = {
         "cycles": 100,
         "macs_per_cycle": 256,
         "scratchpad_bytes": 8 * KIB,
@@ -50,7 +50,7 @@ def test_the_sum_counts_every_memory(benchmark: ModuleType) -> None:
         "spans": [["ST", 0, 3, 0, 0, 100, 0, -1]],
         "layers": [{"busy": [100] * 4, "macs": 1}],
     }
-    program = benchmark.Program(facts, bytes([0] * 4 + [0, 0, 0, 3 << 5]), 1.0)
+    program = benchmark.Program(performance, bytes([0] * 4 + [0, 0, 0, 3 << 5]), 1.0)
     found = dict.fromkeys(benchmark.BUILDS, program)
     bar = benchmark.BARS["kws"]
     names = [c.strip() for c in benchmark.HEADS[1].splitlines()[0].split("|")]
@@ -59,7 +59,7 @@ def test_the_sum_counts_every_memory(benchmark: ModuleType) -> None:
     machine = CONFIGS[256]
     every = KIB + 8 * KIB + machine.wgt + machine.acc + machine.prm + machine.lut
     assert float(row[names.index("sum")]) * KIB == every
-    facts["scratchpad_bytes"] = 12 * KIB  # 13 + 51 KiB: more than 15.6 + 48
+    performance["scratchpad_bytes"] = 12 * KIB  # 13 + 51 KiB: more than 15.6 + 48
     assert any("64.0 KiB" in text for text in benchmark.missed(bar, found, 1e9))
 
 

@@ -188,7 +188,7 @@ def test_the_command_line_says_it(tmp_path: Path) -> None:
     assert "PatternWarning: pattern waiting.flat waits in vain" in done.stderr, done.stderr
 
 
-def test_the_facts_are_those_of_the_passes() -> None:
+def test_the_tables_are_those_of_the_passes() -> None:
     """Tables of the passes, and onnx's tests of some operators, normalised again."""
     from aot.cli import canonical
 
@@ -210,11 +210,11 @@ def test_the_facts_are_those_of_the_passes() -> None:
 
 def examples() -> list[tuple[str, str]]:
     """(the text of a form, what it says instead of names in capitals)."""
-    from aot.vendor.canonical import facts
+    from aot.vendor.canonical import canonical_tables
 
     found = []
-    for row in facts()["forms"]:
-        names = [c for c in facts()["classes"] if c in row["before"]]
+    for row in canonical_tables()["forms"]:
+        names = [c for c in canonical_tables()["classes"] if c in row["before"]]
         first = {"UNARY": "Relu", "LINEAR": "Conv"}
         text = row["before"]
         for name in names:
@@ -314,5 +314,5 @@ def built(text: str) -> tuple[onnx.ModelProto, Any]:
         return proto, Backend("acme").pattern(build)
 
 
-def test_the_package_has_the_facts() -> None:
+def test_the_package_has_the_tables() -> None:
     assert (Path(aot.__file__).parent / "vendor" / "canonical.json").is_file()
