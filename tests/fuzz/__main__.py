@@ -45,7 +45,7 @@ def main() -> int:
     """Run the command line."""
     from fuzz.check import DEFECTS, sweep
     from fuzz.coverage import missing, remember, report
-    from fuzz.execute import Cache
+    from fuzz.kernel_cache import Cache
     from fuzz.minimise import minimise, save
 
     args = parser().parse_args()

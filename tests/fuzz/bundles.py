@@ -34,7 +34,7 @@ from aot.options import Options  # noqa: E402
 from aot.tools.run import execute, open_out  # noqa: E402
 from fuzz.check import ONE, PASS, Outcome, sweep  # noqa: E402
 from fuzz.draft import captured  # noqa: E402
-from fuzz.execute import Cache  # noqa: E402
+from fuzz.kernel_cache import Cache  # noqa: E402
 from fuzz.oracles import difference  # noqa: E402
 
 #: What is compared with portable C: options of the compiler by name.

@@ -16,8 +16,9 @@ from aot.errors import AotError, BackendError, InternalError, ModelError
 from aot.options import Options
 from aot.target import Target, load_target
 from fuzz.draft import Array
-from fuzz.execute import Cache, Run, execute_all
+from fuzz.execute import Run, execute_all
 from fuzz.generate import Model, generate
+from fuzz.kernel_cache import Cache
 from fuzz.oracles import Expected, difference, expected
 
 PASS, ONE, AMBIGUOUS, REFUSED, NOTHING = "pass", "pass, one oracle", "ambiguous", "refused", "none"

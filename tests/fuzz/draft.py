@@ -337,7 +337,9 @@ class Draft:
         exact: bool,
     ) -> dict[str, float]:
         """The error bound of each result, from results on operands that are off by theirs."""
-        inexact = {n: a for n, a in feeds.items() if self.errors.get(n)}
+        stashing = node.op_type in STASHING
+        bounds = {n: self._bound(n, a, stashing) for n, a in feeds.items()}
+        inexact = {n: a for n, a in feeds.items() if bounds[n]}
         if ties(node, inexact):
             raise Reject("what is equal here may differ by some there")
         others = []
@@ -348,7 +350,7 @@ class Draft:
                 ways.append({n: np.ones(a.shape) for n, a in inexact.items()})
             for signs in ways:
                 for side in (1.0, -1.0):
-                    moved = {n: self._off(n, a, side * signs[n]) for n, a in inexact.items()}
+                    moved = {n: _off(a, bounds[n], side * signs[n]) for n, a in inexact.items()}
                     others.append(self._computed(node, {**feeds, **moved}, ends))
         errors = {}
         limits = COARSE if coarse else LIMIT
@@ -360,12 +362,12 @@ class Draft:
                 continue
             good = np.abs(a[np.isfinite(a)].astype(np.float64))
             top = float(good.max(initial=0.0))
-            if errors[name] > limits.get(a.dtype.name, 0.0) * top:
+            if errors[name] > limits.get("float32" if stashing else a.dtype.name, 0.0) * top:
                 raise Reject(f"{node.op_type} loses digits")
             if coarse:
                 self.coarse.add(name)
             step = STEP.get(a.dtype.name, 0.0)
-            if node.op_type in STASHING:
+            if stashing:
                 step = max(step, STEP["float32"])
             own = 0.0 if exact else step * top
             errors[name] = 2 * errors[name] + own
@@ -383,14 +385,13 @@ class Draft:
             raise Reject(f"{node.op_type}: not finite by a thread")
         return float(np.abs(wide[good] - off[good]).max(initial=0.0))
 
-    def _off(self, name: str, a: Array, signs: Array) -> Array:
-        """The value, wrong by as much as it may be."""
-        if a.dtype.kind in "iu":
-            info, step = np.iinfo(a.dtype), max(1, round(self.errors[name]))
-            moved = a.astype(np.int64) + step * signs.astype(np.int64)
-            return moved.clip(info.min, info.max).astype(a.dtype)
-        with np.errstate(all="ignore"):
-            return np.asarray(a.astype(np.float64) + self.errors[name] * signs).astype(a.dtype)
+    def _bound(self, name: str, a: Array, stashing: bool) -> float:
+        """How far an operand may be off; operators that compute in float32 round float64 first."""
+        known = self.errors.get(name, 0.0)
+        if not stashing or a.dtype != np.float64:
+            return known
+        top = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
+        return max(known, STEP["float32"] * top)
 
     def _code_error(self, node: onnx.NodeProto, a: Array, b: Array) -> float:
         """Quantised values of 8 and 16 bits that operands off by a step move may be off by one."""
@@ -402,6 +403,16 @@ class Draft:
         if off > MOST_CODES:
             raise Reject(f"{node.op_type}: quantised values that are {off} off")
         return off
+
+
+def _off(a: Array, error: float, signs: Array) -> Array:
+    """The value, wrong by as much as it may be."""
+    if a.dtype.kind in "iu":
+        info, step = np.iinfo(a.dtype), max(1, round(error))
+        moved = a.astype(np.int64) + step * signs.astype(np.int64)
+        return moved.clip(info.min, info.max).astype(a.dtype)
+    with np.errstate(all="ignore"):
+        return np.asarray(a.astype(np.float64) + error * signs).astype(a.dtype)
 
 
 #: Operators whose result are quantised values that may differ by rounding.

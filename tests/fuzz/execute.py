@@ -8,19 +8,17 @@ call kernels are the same in most models; each is compiled once, with the saniti
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from aot.emit_c import kernels, run_order
+from aot.emit_c import kernels, rows, run_order
 from aot.emit_c.constants import Constants
 from aot.emit_c.project import CFLAGS
 from aot.ir import dtypes
@@ -28,12 +26,11 @@ from aot.ir.plan import Place, Plan
 from aot.ir.program import Program, Role
 from aot.target import Target
 from aot.tools.run import cropped
+from fuzz.kernel_cache import INCLUDE, TYPES, Cache, Kernel, command, first_errors
 
-ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 SANITIZE = ("-fsanitize=address,undefined", "-fsanitize=float-cast-overflow")
 WARN = "-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow -Wdouble-promotion -Werror".split()
-GROUP = 24  # kernels compiled together
 _FUNCTION = re.compile(r"AOT_NOINLINE static (\w+)\s(\w+)\((.*?)\) \{\n(.*?)\n\}\n", re.DOTALL)
 Array = np.ndarray[Any, Any]
 Ranges = list[tuple[int, int]]
@@ -74,24 +71,13 @@ class Run:
 # -- one case as C ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """A function that calls a kernel: its text (with the name KERNEL), the header it needs."""
-
-    text: str
-    header: str
-
-    def prototype(self, name: str) -> str:
-        """Its declaration under another name."""
-        return self.text.split(" {", 1)[0].replace("KERNEL", name, 1) + ";"
-
-
 @dataclass
 class Spelled:
     """C of one execution: text without its kernels, which are known by the names in it.
 
     `row` is the initialiser of its `fuzz_case`, in which DATA stands for where `data` begins in the
-    input file; `tables` are what that refers to.
+    input file; `tables` are what that refers to. `by_rows` is the file of the segments that run
+    row by row.
     """
 
     name: str
@@ -101,6 +87,7 @@ class Spelled:
     data: bytes
     kernels: dict[str, Kernel]
     outside: dict[str, str] = field(default_factory=dict)
+    by_rows: str = ""
 
 
 def spread(program: Program, plan: Plan) -> tuple[Plan, Ranges]:
@@ -142,7 +129,9 @@ def stored(program: Program) -> tuple[dict[str, int], Ranges, bytes]:
 def spelled(run: Run, name: str, apart: bool) -> Spelled:
     """C of `run` under the prefix `name`."""
     program = replace(run.program, name=name)
-    plan, gaps = spread(program, run.plan) if apart else (run.plan, [])
+    # Rows have places of their own, which only the plan knows.
+    spreads = apart and not program.segments
+    plan, gaps = spread(program, run.plan) if spreads else (run.plan, [])
     offsets, holes, blob = stored(program)
     known = {n: part.tensors[n] for part in program.tree() for n in part.tensors if n in offsets}
     constants = Constants((), offsets, {n: n for n in offsets}, None, tensors=known)
@@ -150,6 +139,9 @@ def spelled(run: Run, name: str, apart: bool) -> Spelled:
     headers = {c.kernel: c.header or f"{c.kernel}.h" for c in calls}
     own = kernels.collect(headers.values())
     text = run_order.spell_run(program, plan, run.target, constants, own, "none")
+    by_rows = ""
+    if program.segments:
+        by_rows = rows.spell_rows(program, plan, run.target, constants, own)
     found: dict[str, Kernel] = {}
 
     def outside(match: re.Match[str]) -> str:
@@ -162,10 +154,10 @@ def spelled(run: Run, name: str, apart: bool) -> Spelled:
 
     text = _FUNCTION.sub(outside, text)
     text = "\n".join(s for s in text.splitlines() if not s.startswith('#include "'))
-    text += _finish(program, plan, run.feeds)
+    text += rows.declarations(program) + _finish(program, plan, run.feeds)
     fed = [_bytes(a, program, n) for a, n in zip(run.feeds, program.inputs, strict=True)]
     tables, row = _row(program, plan, gaps, (holes, blob), [len(b) for b in fed], run.steps)
-    return Spelled(name, text, tables, row, b"".join([*fed, blob]), found)
+    return Spelled(name, text, tables, row, b"".join([*fed, blob]), found, by_rows=by_rows)
 
 
 def _finish(program: Program, plan: Plan, feeds: Sequence[Array]) -> str:
@@ -249,116 +241,6 @@ def _place(program: Program, plan: Plan, name: str) -> tuple[int, int]:
     return plan.placements[base].offset + offset, program.tensors[name].nbytes
 
 
-TYPES = """\
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include "aot/aot.h"
-#include "aot/port.h"
-typedef struct { size_t at, bytes; } fuzz_range;
-typedef struct { size_t bytes, elem; } end_;
-typedef struct {
-    int inputs, outputs;
-    const end_ *ends;
-    size_t arena;
-    int arena_gaps;
-    const fuzz_range *arena_gap;
-    size_t weights;
-    int weight_gaps;
-    const fuzz_range *weight_gap;
-    int zeros;
-    const fuzz_range *zero;
-    int reads;
-    const fuzz_range *read;
-    const unsigned char **place;
-    aot_status (*execute)(unsigned char *, const unsigned char *const *, unsigned char *const *);
-    int steps;
-    size_t data;
-} fuzz_case;
-"""
-
-
-# -- the cache of kernels --------------------------------------------------------------------
-
-
-@cache
-def closure(header: str) -> str:
-    """A digest of a kernel header and all that it includes."""
-    found = kernels.collect([header])
-    digest = hashlib.sha256()
-    for name in sorted(found.files):
-        digest.update(name.encode() + b"\0" + bytes(found.files[name]))
-    return digest.hexdigest()
-
-
-@dataclass
-class Cache:
-    """Compiled kernels in `folder`: objects, and an index of which function is in which."""
-
-    folder: Path
-    compiler: str = "gcc"
-    index: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / "index"
-        if path.exists():
-            rows = (line.split() for line in path.read_text().splitlines())
-            self.index = {r[0]: r[1] for r in rows if len(r) == 2}
-
-    def name(self, kernel: Kernel, flags: Sequence[str]) -> str:
-        """The external name of a function: same text, headers, compiler and flags, same name."""
-        parts = [kernel.text, closure(kernel.header), self.compiler, *flags]
-        return "k" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
-
-    def ensure(self, wanted: dict[str, Kernel], flags: Sequence[str]) -> dict[str, str]:
-        """Compile what is missing of `wanted`; errors by name."""
-        missing = [n for n in wanted if n not in self.index]
-        missing.sort(key=lambda n: (wanted[n].header, wanted[n].text))
-        errors: dict[str, str] = {}
-        for i in range(0, len(missing), GROUP):
-            self._compile({n: wanted[n] for n in missing[i : i + GROUP]}, flags, errors)
-        return errors
-
-    def _compile(self, part: dict[str, Kernel], flags: Sequence[str], errors: dict) -> None:
-        includes = dict.fromkeys(f'#include "{k.header}"\n' for k in part.values())
-        text = TYPES + "".join(includes)
-        for name, kernel in part.items():
-            text += kernel.prototype(name) + "\n" + kernel.text.replace("KERNEL", name, 1)
-        digest = hashlib.sha256("".join(part).encode()).hexdigest()[:20]
-        stem = self.folder / f"g{digest}"
-        own = f"{stem}.{os.getpid()}"
-        Path(f"{own}.c").write_text(text)
-        failed = command([self.compiler, *flags, *INCLUDE, "-c", f"{own}.c", "-o", f"{own}.o"])
-        Path(f"{own}.c").unlink()
-        if not failed:
-            os.replace(f"{own}.o", f"{stem}.o")
-            with (self.folder / "index").open("a") as file:
-                file.write("".join(f"{n} {stem.name}.o\n" for n in part))
-            self.index |= {n: f"{stem.name}.o" for n in part}
-        elif len(part) == 1:
-            errors[next(iter(part))] = failed
-        else:
-            rows = list(part.items())
-            for piece in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
-                self._compile(dict(piece), flags, errors)
-
-
-INCLUDE = (f"-I{ROOT}/runtime_c/include", f"-I{ROOT}/runtime_c/kernels")
-
-
-def command(words: Sequence[str]) -> str:
-    """Run a compiler; what it complains of, "" if nothing."""
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    return first_errors(done.stderr) or "failed" if done.returncode else ""
-
-
-def first_errors(text: str) -> str:
-    """The lines of a compiler's or sanitizer's output that say what is wrong."""
-    lines = [s for s in text.splitlines() if re.search("rror|#[0-3] |fuzz:", s)]
-    return " | ".join(s.strip() for s in lines[:5])[:700] or text[-300:]
-
-
 # -- a batch ---------------------------------------------------------------------------------
 
 Part = tuple[Run, Spelled]
@@ -414,6 +296,11 @@ def _build(
     plain.remove("-pedantic")
     compile_ = [store.compiler, *plain, *("-O0", "-w"), *INCLUDE, "-c", f"{stem}.c", "-o"]
     failed = command([*compile_, f"{stem}.o"])
+    for number, (_, one) in enumerate((r, s) for r, s in parts if s.by_rows):
+        Path(f"{stem}.rows.c").write_text(_with_weights(one))
+        objects.append(f"{stem}.rows{number}.o")
+        compiled = [store.compiler, *flags, *INCLUDE, "-c", f"{stem}.rows.c", "-o", objects[-1]]
+        failed = failed or command(compiled)
     # Two processes may have compiled one function at a time, each in a group of its own.
     link = [store.compiler, *SANITIZE, "-Wl,--allow-multiple-definition", f"{stem}.o", *objects]
     link += ["-o", str(stem), "-lm"]
@@ -428,8 +315,14 @@ def _build(
     else:
         while first < len(parts):
             first = _run_from(parts, first, stem)
-    for end in ("", ".c", ".o", ".in", ".out"):
-        Path(f"{stem}{end}").unlink(missing_ok=True)
+    for left in folder.glob(f"{stem.name}*"):
+        left.unlink()
+
+
+def _with_weights(one: Spelled) -> str:
+    """The file of segments by rows: the weights of the batch's file instead of the bundle's own."""
+    head = f"{TYPES}extern const unsigned char *{one.name}_weights;"
+    return one.by_rows.replace(f'#include "{one.name}_internal.h"', head)
 
 
 def _text(parts: list[Part], known: dict[str, Kernel]) -> str:
@@ -439,7 +332,7 @@ def _text(parts: list[Part], known: dict[str, Kernel]) -> str:
     lines = [TYPES, *(f'#include "{h}"' for h in headers)]
     lines += [k.prototype(n) for n, k in known.items()]
     for _, one in parts:
-        lines.append(f"static const unsigned char *{one.name}_weights;")
+        lines.append(f"const unsigned char *{one.name}_weights;")
         lines += [f"#define {own} {name}" for own, name in one.outside.items()]
         lines += [one.text, *one.tables]
     rows, at = [], 0

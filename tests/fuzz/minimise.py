@@ -20,8 +20,8 @@ from onnx import helper, inliner, numpy_helper
 from fuzz.check import Config, Outcome, check
 from fuzz.corrected import evaluator
 from fuzz.draft import Array, captured, typed
-from fuzz.execute import Cache
 from fuzz.generate import Model
+from fuzz.kernel_cache import Cache
 
 ROUNDS, BATCH, SECONDS = 40, 24, 60.0
 

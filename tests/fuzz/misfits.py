@@ -32,8 +32,9 @@ from aot.vendor.backend import Pattern  # noqa: E402
 from aot.vendor.cases import Case  # noqa: E402
 from fuzz.alone import TAKEN, Untold, empty, missing, told  # noqa: E402
 from fuzz.check import CONFIGS, CRASH, TRACEBACK, WRONG, Outcome, compile_run, judge  # noqa: E402
-from fuzz.execute import Cache, execute_all  # noqa: E402
+from fuzz.execute import execute_all  # noqa: E402
 from fuzz.generate import Model  # noqa: E402
+from fuzz.kernel_cache import Cache  # noqa: E402
 from fuzz.sizes import bound  # noqa: E402
 from fuzz.special import cases_of_command  # noqa: E402
 

@@ -27,8 +27,8 @@ from onnx import helper  # noqa: E402
 
 from fuzz.check import DEFECTS, check, configs_of  # noqa: E402
 from fuzz.draft import Draft  # noqa: E402
-from fuzz.execute import Cache  # noqa: E402
 from fuzz.generate import Model  # noqa: E402
+from fuzz.kernel_cache import Cache  # noqa: E402
 
 
 def models(folder: Path, seed: int) -> Iterator[tuple[Path, Model]]:

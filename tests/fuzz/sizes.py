@@ -38,8 +38,9 @@ from fuzz.check import (  # noqa: E402
     judge,
     strings_as_bytes,
 )
-from fuzz.execute import Cache, Run, execute_all  # noqa: E402
+from fuzz.execute import Run, execute_all  # noqa: E402
 from fuzz.generate import Model  # noqa: E402
+from fuzz.kernel_cache import Cache  # noqa: E402
 from fuzz.special import cases_of_command  # noqa: E402
 
 Array = np.ndarray[Any, Any]

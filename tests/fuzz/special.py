@@ -18,8 +18,8 @@ from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case
 from fuzz.agreed import is_float
 from fuzz.draft import Draft, Reject
-from fuzz.execute import Cache
 from fuzz.families import family
+from fuzz.kernel_cache import Cache
 
 STRINGS = ("", "a", "Hello", "World7", "b_c", "a,b,,c", "x y  z", "UPPER lower", "0x1F", "end.")
 

@@ -33,8 +33,9 @@ from fuzz.check import (  # noqa: E402
     judge,
     strings_as_bytes,
 )
-from fuzz.execute import Cache, Run, execute_all  # noqa: E402
+from fuzz.execute import Run, execute_all  # noqa: E402
 from fuzz.generate import Model, generate  # noqa: E402
+from fuzz.kernel_cache import Cache  # noqa: E402
 from fuzz.oracles import expected  # noqa: E402
 
 #: Families of arithmetic that is smooth: a step that begins a little off ends a little off.

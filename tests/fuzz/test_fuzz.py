@@ -28,8 +28,8 @@ from fuzz.check import (
     sweep,
 )
 from fuzz.draft import Draft, Reject, evaluate, second_opinion, typed
-from fuzz.execute import ROOT, Cache
 from fuzz.generate import Model, generate
+from fuzz.kernel_cache import ROOT, Cache
 from fuzz.minimise import minimise, snippet
 from fuzz.oracles import difference
 from fuzz.special import declared
