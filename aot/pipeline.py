@@ -75,7 +75,7 @@ def partition_model(
 ) -> tuple[ir.Model, Partition]:
     """The front half of `compile_model`: the normalised model and who computes which node.
 
-    With `survey` a node that nobody takes is reported in the partition instead of an error.
+    With `survey` a node that no backend supports is reported in the partition instead of an error.
     `keeps` are operators to leave as they are besides those that backends keep.
     """
     stage = Stages(progress, watch)

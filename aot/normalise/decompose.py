@@ -30,7 +30,7 @@ class Body:
         self.why, self.hint = "", ""
 
     def refuse(self, why: str, hint: str = "") -> bool:
-        """False: there is no body; `why` and `hint` are said if no backend takes the node."""
+        """False: there is no body; `why` and `hint` are said if no backend supports the node."""
         self.why, self.hint = why, hint
         return False
 

@@ -374,7 +374,7 @@ def mvn_cases() -> Iterator[Case]:
 
 
 @constants_only("BatchNormalization")
-def takes_statistics(node: ir.Node) -> bool:
+def computes_statistics(node: ir.Node) -> bool:
     """Whether statistics are computed at run time, by other nodes or by this one."""
     training = bool(attribute(node, "training_mode", 0))
     return training or any(array(v) is None for v in node.inputs[1:])
@@ -383,7 +383,7 @@ def takes_statistics(node: ir.Node) -> bool:
 @decompose("BatchNormalization")
 def _batch_norm(b: Body) -> bool:
     """Statistics of the run scale and shift each channel."""
-    if not takes_statistics(b.node):
+    if not computes_statistics(b.node):
         return False
     training = bool(attribute(b.node, "training_mode", 0))
     rank = len(b.shape(0))

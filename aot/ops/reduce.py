@@ -310,13 +310,13 @@ for _name in KINDS:
             yield case(f32(2, 0, 3), i64(1), const=(1,))
 
 
-def takes_first(node: ir.Node) -> bool:
+def selects_first(node: ir.Node) -> bool:
     """Whether the first of equal elements counts, so that more of them behind change nothing."""
     return not attribute(node, "select_last_index", 0)
 
 
 for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
-    _first = Reduces(math.inf if _min else -math.inf, "axis", when=takes_first)
+    _first = Reduces(math.inf if _min else -math.inf, "axis", when=selects_first)
     _exact: list[Trait] = [Exact(rounds_once=True), _first, Compares()]
     _arg = op(
         _name,

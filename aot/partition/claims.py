@@ -39,9 +39,9 @@ def load_options(
 
 
 def supports(patterns: Sequence[Pattern]) -> Callable[[ir.Node], bool]:
-    """Whether some backend computes a node as it is: asked before the node's body takes its place.
+    """Whether some backend computes a node as it is; the pass asks before it decomposes one.
 
-    Operators that `patterns` know only among others count as taken.
+    Operators that `patterns` know only among others count as supported.
     """
     known: dict[tuple[str, str], list[Pattern]] = {}
     for pattern in patterns:

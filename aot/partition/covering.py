@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which match computes which node, while backends take their turns."""
+"""Which match computes which node, while backends match one after another."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Cover:
         self._refusals = dict.fromkeys([*refusals, *self._refusals])
 
     def missing(self) -> list[ir.Node]:
-        """Nodes that nobody took."""
+        """Nodes without a match."""
         return [n for n in self.nodes if id(n) not in self._owner]
 
     def matches(self) -> list[tuple[Pattern, Match]]:
@@ -126,7 +126,7 @@ class Cover:
         self._several = [m for m in self._several if m is not match]
 
     def refuse(self, pattern: Pattern, match: Match, reason: str) -> None:
-        """Give a match back for good: its backend may take no match of its size there again."""
+        """Give a match back for good: its backend may have no match of its size there again."""
         self.give_back(pattern, match)
         self._returned[pattern.backend, id(match.root.ir)] = len(match.nodes)
         self._refuse(pattern, match.root.ir, [reason])
@@ -140,13 +140,13 @@ class Cover:
         self._accept(pattern, match)
         return True
 
-    def take(self, backend: Backend, marked_only: bool = False, freely: bool = False) -> None:
+    def match(self, backend: Backend, marked_only: bool = False, freely: bool = False) -> None:
         """Give `backend` what its patterns fit: more nodes first, then priority, then order.
 
         A pattern of varying length competes with the length it has at that place: a match that
         is shorter than its pattern's largest waits until matches of its size are due.
-        With `marked_only` it gets nothing but what the user gives it by name; `freely` it may take
-        also what the user gives to others.
+        With `marked_only` it gets nothing but what the user gives it by name; `freely` it may match
+        also nodes that the user gives to others.
         """
         self._marked_only, self._freely = marked_only, freely
         patterns = backend.patterns

@@ -38,8 +38,8 @@ def partition_form(
     """The normalised model and who of `backends` computes which node.
 
     Backends in `marked_only` get nodes that the user gives them, and no others. With `survey` a
-    node that nobody takes is reported in the partition instead of an error. `keeps` are operators
-    to leave as they are besides those that backends keep. By cost, what backends keep is tried both
+    node that no backend supports is reported in the partition instead of an error. `keeps` are
+    operators to leave as they are besides those that backends keep. By cost, what backends keep is tried both
     ways: a kept operator is not always worth what it prevents.
     """
     costs = costs_for(options) if options.partition == "cost" else None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choice by priority: backends in the user's order, larger patterns first, portable C last.
 
-What vendors take is then merged into regions (see `regions`), and the result checked.
+Matches of vendors are then merged into regions (see `regions`), and the result checked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from aot.vendor.backend import Backend, Pattern
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import OpPat, Var
 
-NOBODY = "none"
+NO_BACKEND = "none"
 
 
 def select(
@@ -49,10 +49,10 @@ def select(
     nothing else. With `costs` nodes go where they cost least instead; `layouts` says how the
     matches of a cover lay out their values, so that conversions are paid for.
     `offload_limit` keeps only that many regions, the first in the order they run; what the others
-    held goes to portable C. With `survey` a node that no backend takes is given to the backend
+    held goes to portable C. With `survey` a node that no backend supports is given to the backend
     `none`, and every reason is kept: for reading, not for lowering (nothing is priced then).
     Precondition: the graph is normalised and topologically sorted.
-    Raises UnsupportedError that gathers every node no backend takes, with the reasons, and
+    Raises UnsupportedError that gathers every node no backend supports, with the reasons, and
     BackendError naming vendor, pattern and node when a backend's code raises.
     """
     cover = Cover(graph)
@@ -60,15 +60,15 @@ def select(
 
     def refill() -> None:
         for backend in backends:
-            cover.take(backend, backend.name in marked_only)
+            cover.match(backend, backend.name in marked_only)
         if survey:
-            cover.take(_nobody(cover.missing()), freely=True)
+            cover.match(_no_backend(cover.missing()), freely=True)
         raise_all(_unsupported(n, backends, cover.refusals) for n in cover.missing())
 
     for backend in backends:
         if survey and backend is backends[-1]:
             cover.remember(no_match_reasons(cover, backends[:-1], marked_only))
-        cover.take(backend, backend.name in marked_only)
+        cover.match(backend, backend.name in marked_only)
     complete = not cover.missing()
     refill()
     pricing = Pricing()
@@ -85,18 +85,20 @@ def select(
                 cover.give_back(pattern, match)
         for backend in backends:
             if backend.name == PORTABLE:
-                cover.take(backend, freely=True)
+                cover.match(backend, freely=True)
         raise_all(_unsupported(n, backends, cover.refusals) for n in cover.missing())
         chosen, regions = _renumbered(cover, chosen, regions, offload_limit)
         pricing = pricing.doubting(LIMITED) if pricing.prices else pricing
     order = quotient_order(dependencies([m for _, m in chosen]), regions)
     items = [Selected(p, m, p.backend, r) for (p, m), r in zip(chosen, regions, strict=True)]
-    taken = {n.name for s in items if s.backend not in (PORTABLE, NOBODY) for n in s.match.nodes}
-    open_ = {n.name for s in items if s.backend == NOBODY for n in s.match.nodes}
+    matched = {
+        n.name for s in items if s.backend not in (PORTABLE, NO_BACKEND) for n in s.match.nodes
+    }
+    open_ = {n.name for s in items if s.backend == NO_BACKEND for n in s.match.nodes}
     kept = [
         r
         for r in cover.refusals
-        if r.node not in taken and (r.backend != PORTABLE or r.node in open_)
+        if r.node not in matched and (r.backend != PORTABLE or r.node in open_)
     ]
     partition = Partition(tuple(items[i] for i in order), tuple(kept), certificate, pricing)
     check_partition(graph, partition, backends)
@@ -137,7 +139,7 @@ def _give_back(
         if not lost:
             return any_lost
         any_lost = True
-        cover.take(portable, freely=True)
+        cover.match(portable, freely=True)
 
 
 def portable_items(graph: ir.Graph, nodes: Collection[int], portable: Backend) -> list[Selected]:
@@ -146,19 +148,19 @@ def portable_items(graph: ir.Graph, nodes: Collection[int], portable: Backend) -
     Raises UnsupportedError that names what it cannot compute.
     """
     cover = Cover(graph, nodes)
-    cover.take(portable, freely=True)
+    cover.match(portable, freely=True)
     raise_all(_unsupported(n, [portable], cover.refusals) for n in cover.missing())
     chosen = cover.matches()
     order = quotient_order(dependencies([m for _, m in chosen]), [-1] * len(chosen))
     return [Selected(chosen[i][0], chosen[i][1], PORTABLE) for i in order]
 
 
-def _nobody(nodes: Sequence[ir.Node]) -> Backend:
-    """A backend that takes what is left, so that a survey covers every node."""
+def _no_backend(nodes: Sequence[ir.Node]) -> Backend:
+    """A backend that matches what is left, so that a survey covers every node."""
     kinds = sorted({(n.domain, n.op_type) for n in nodes})
     graphs = [OpPat(op, domain, (Var("xs"),), (), (), -1) for domain, op in kinds]
-    patterns = [Pattern(g.op_type, g, NOBODY, outputs=()) for g in graphs]
-    return Backend(NOBODY, folder=Path(__file__).parent, patterns=patterns)
+    patterns = [Pattern(g.op_type, g, NO_BACKEND, outputs=()) for g in graphs]
+    return Backend(NO_BACKEND, folder=Path(__file__).parent, patterns=patterns)
 
 
 Chosen = list[tuple[Pattern, Match]]
@@ -211,8 +213,8 @@ def _check_asked(cover: Cover) -> None:
 
 
 def _label(cover: Cover, pattern: Pattern, match: Match) -> str:
-    """The user's region that a match is in: not where nobody takes what the user wants taken."""
-    if pattern.backend in (PORTABLE, NOBODY):
+    """The user's region that a match is in; "" for portable C and where no backend matches."""
+    if pattern.backend in (PORTABLE, NO_BACKEND):
         return ""
     return cover.marks.get(id(match.root.ir), FREE).region
 

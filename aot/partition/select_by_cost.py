@@ -120,7 +120,7 @@ def cheapest(
         for index in covers[label].by_unit.get(number, ()):
             adopted = cover.adopt(*covers[label].items[index]) and adopted
     for backend in backends:  # what would have closed a cycle
-        cover.take(backend, backend.name in marked_only)
+        cover.match(backend, backend.name in marked_only)
     pricing = _pricing(units, unary, exact, covers, choice)
     if not adopted:
         return cover, pricing.doubting(CYCLE)
@@ -161,10 +161,10 @@ def _covered(
 ) -> _Cover:
     """The graph covered by one backend, by others only where the user says so, by portable C."""
     cover = Cover(graph)
-    cover.take(backend, backend.name in marked_only)
+    cover.match(backend, backend.name in marked_only)
     for other in backends:
         if other is not backend:
-            cover.take(other, other.name != PORTABLE)
+            cover.match(other, other.name != PORTABLE)
     items = [_cheaper(backend, item, costs) for item in cover.matches()]
     return _Cover(backend, items, layouts(items), {})
 

@@ -27,11 +27,11 @@ _MODEL = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One node: its ONNX name, operator, who takes it (with which others), and refusals.
+    """One node: its ONNX name, operator, its backend (with which others), and refusals.
 
     `body` says in which body of control flow it is ("" for the graph itself); `estimate` is what
     the match that ends with the node takes in nanoseconds, None for its other nodes, and `timed`
-    whether that was measured; `costs` are those of all backends that could have taken it, where
+    whether that was measured; `costs` are those of all backends that could compute it, where
     these were compared, `measured` whether they all were.
     """
 
@@ -82,10 +82,12 @@ class Explanation:
                 out.append(one_line(f"{n.body}:"))
                 body = n.body
             joined = f" (in {n.root})" if n.root != n.node else ""
-            taken = "no backend" if n.backend == "none" else f"{n.backend}.{n.pattern}{joined}"
+            computed_by = (
+                "no backend" if n.backend == "none" else f"{n.backend}.{n.pattern}{joined}"
+            )
             how = "measured" if n.timed else "estimated"
             time = "" if n.estimate is None else f", {n.estimate / 1e3:.3g} us {how}"
-            out.append(one_line(f"{n.node} ({n.op_type}): {taken}{time}"))
+            out.append(one_line(f"{n.node} ({n.op_type}): {computed_by}{time}"))
             out += [one_line(f"  {r}") for r in n.refusals]
             if len(n.costs) > 1:
                 shown = ", ".join(f"{name} {ns / 1e3:.1f} us" for name, ns in n.costs)
@@ -120,10 +122,10 @@ def explain(
 
 def _lines(partition: Partition, body: str, verbose: bool, estimate: Estimate | None) -> list[Line]:
     """The nodes of a graph, called `body` if it is one, then those of its bodies."""
-    nobody = {n.name for s in partition.items if s.backend == "none" for n in s.match.nodes}
+    unsupported = {n.name for s in partition.items if s.backend == "none" for n in s.match.nodes}
     refused: dict[str, list[str]] = {}
     for r in partition.refusals:
-        if r.backend != "c" or verbose or r.node in nobody:
+        if r.backend != "c" or verbose or r.node in unsupported:
             line = f"{r.who} refused: {r.reason}"
             refused.setdefault(r.node, []).append(line)
     lines = []

@@ -173,11 +173,11 @@ class Pattern:
         """The match that ends at `root`, with no check applied, or None."""
         return next(self.matches(root), None)
 
-    def matches(self, root: ir.Node, taken: Container[int] = ()) -> Iterator[Match]:
-        """Every match at `root`, the preferred one first, without the nodes of id() in `taken`."""
+    def matches(self, root: ir.Node, excluded: Container[int] = ()) -> Iterator[Match]:
+        """Every match at `root`, the preferred one first, without nodes of id() in `excluded`."""
         if self._declared is None:
             self._declared = names(self.graph)
-        for found in matches_at(self.graph, root, taken):
+        for found in matches_at(self.graph, root, excluded):
             yield match_of(found, self.outputs, self.attrs, self._declared)
 
     def refusals(self, m: Match) -> list[str]:

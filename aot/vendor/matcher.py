@@ -69,14 +69,14 @@ def match_at(pattern: Pat | Results, root: ir.Node) -> Binding | None:
 
 
 def matches_at(
-    pattern: Pat | Results, root: ir.Node, taken: Container[int] = ()
+    pattern: Pat | Results, root: ir.Node, excluded: Container[int] = ()
 ) -> Iterator[Binding]:
     """Every way `pattern` matches at `root`, the author's preferred one first.
 
-    `taken` holds `id()` of nodes that must not be covered. No inner value is used outside the
+    `excluded` holds `id()` of nodes that must not be covered. No inner value is used outside the
     match or is an output of the graph, unless the pattern returns it; none is a wildcard's.
     """
-    search = _Search(root, taken)
+    search = _Search(root, excluded)
     roots = pattern.roots if isinstance(pattern, Results) else (pattern,)
     for _ in search.results(roots, 0, root):
         found = search.binding(roots)
@@ -111,10 +111,10 @@ def _reads_itself(found: Binding, wildcards: Sequence[ir.Value | None]) -> bool:
 class _Search:
     """The state of one search: what is bound now."""
 
-    def __init__(self, root: ir.Node, taken: Container[int]) -> None:
+    def __init__(self, root: ir.Node, excluded: Container[int]) -> None:
         self.root = root
         self.graph = root.graph
-        self.taken = taken
+        self.excluded = excluded
         self.values: dict[str, ir.Value | None] = {}
         self.nodes: dict[str, ir.Node] = {}
         self.groups: dict[str, tuple[ir.Value | None, ...]] = {}
@@ -240,7 +240,7 @@ class _Search:
             if self.bound[key] is node:
                 yield from self._solve(rest)
             return
-        if not _fits(pattern, node) or id(node) in self.covered or id(node) in self.taken:
+        if not _fits(pattern, node) or id(node) in self.covered or id(node) in self.excluded:
             return
         inputs = _trimmed(node)
         if not _arity(pattern, len(inputs)) or not _promising(pattern, inputs):

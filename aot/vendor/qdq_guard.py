@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Float operators between quantised values: whoever takes one alone keeps the whole from
+"""Float operators between quantised values: whoever matches one alone keeps the whole from
 integers."""
 
 from __future__ import annotations

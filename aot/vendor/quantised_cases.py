@@ -76,7 +76,7 @@ def product(
 
 
 def conv_cases() -> Iterator[Case]:
-    """Convolutions: kernels' corner cases, then what only the general kernel takes."""
+    """Convolutions: kernels' corner cases, then what only the general kernel supports."""
     same: dict[str, Any] = {"conv.pads": [1, 1, 1, 1]}
     yield product(quantised_values(1, 3, 6, 7), quantised_values(5, 3, 3, 3), 0, **same)
     yield product(
@@ -92,8 +92,8 @@ def conv_cases() -> Iterator[Case]:
     yield product(quantised_values(2, 17, 7, 6), quantised_values(17, 1, 3, 3), 0, zx=127, **deep)
     row: dict[str, Any] = {"conv.pads": [2, 0]}
     yield product(quantised_values(1, 6, 14), quantised_values(4, 6, 3), 0, **row)
-    apart: dict[str, Any] = {"conv.dilations": [2, 3]}
-    yield product(quantised_values(1, 6, 8, 8), quantised_values(5, 6, 3, 3), 0, **apart)
+    dilated: dict[str, Any] = {"conv.dilations": [2, 3]}
+    yield product(quantised_values(1, 6, 8, 8), quantised_values(5, 6, 3, 3), 0, **dilated)
     halves: dict[str, Any] = {"conv.group": 2}
     yield product(quantised_values(1, 6, 5, 5), quantised_values(8, 3, 3, 3), 0, **halves)
     yield product(quantised_values(1, 2, 3, 4, 5), quantised_values(3, 2, 2, 2, 2), 0)

@@ -189,7 +189,7 @@ def fill_place(node: ir.Node) -> int | None:
     return found.names(len(found.operands)).index(trait.fills)
 
 
-def takes_quantised(node: ir.Node, value: ir.Value) -> bool:
+def moves_quantised(node: ir.Node, value: ir.Value) -> bool:
     """Whether ONNX and onnxruntime let this mover work on quantised values of the type of
     `value`."""
     return is_byte(value) if bytes_only(node) else is_activation(value)

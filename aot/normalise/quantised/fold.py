@@ -87,7 +87,7 @@ def _is_activated(reader: ir.Node, index: int) -> bool:
             return False
         if node.op_type == QUANTISE:
             three = (dequantised(product.inputs[0]), node, node)
-            return params_of(node) is not None and _takes_sums(product, three)
+            return params_of(node) is not None and _adds_sums(product, three)
         last = node.outputs[0] if _is_link(node, last) else None
     return False
 
@@ -134,10 +134,10 @@ def _is_added(reader: ir.Node, index: int, sums: bool) -> bool:
     after = quantiser_after(total.outputs[0])
     if after is None or other is None or is_weight(other):
         return False
-    return sums or _takes_sums(product, (dequantised(product.inputs[0]), other, after))
+    return sums or _adds_sums(product, (dequantised(product.inputs[0]), other, after))
 
 
-def _takes_sums(product: ir.Node, three: tuple[ir.Node | None, ir.Node, ir.Node]) -> bool:
+def _adds_sums(product: ir.Node, three: tuple[ir.Node | None, ir.Node, ir.Node]) -> bool:
     """Whether portable C adds these sums: 8-bit quantised values, one group, rows or images."""
     bytes_only = all(n is not None and is_byte(quantised_value(n)) for n in three)
     ranks = [len(shape_of(v)) for v in product.inputs[:2] if v is not None]

@@ -33,10 +33,10 @@ from aot.normalise.quantised.common import (
     is_weight,
     limits,
     moved_inputs,
+    moves_quantised,
     params_of,
     quantised_value,
     shrinks,
-    takes_quantised,
     to_quantised,
     to_reals,
 )
@@ -83,7 +83,7 @@ def _sink(edit: Editor, node: ir.Node) -> None:
             return
         if quantised_value(maker).dtype != quantised.dtype:
             return
-    if not takes_quantised(node, quantised) and not (is_weight(first) and len(makers) == 1):
+    if not moves_quantised(node, quantised) and not (is_weight(first) and len(makers) == 1):
         return
     moved = p if p.per_tensor else _moved_axis(node, p)
     if moved is None:
@@ -172,7 +172,7 @@ def _raise(edit: Editor, quantise: ir.Node) -> None:
     places = None if node is None else moved_inputs(node)
     if node is None or places is None or p is None or not p.per_tensor:
         return
-    if single_use(node.outputs[0]) is not quantise or not takes_quantised(node, result):
+    if single_use(node.outputs[0]) is not quantise or not moves_quantised(node, result):
         return
     sources = [node.inputs[i] for i in places]
     if any(s is None for s in sources) or (_of_equal_parameters(sources) and not _odd_pad(node)):

@@ -93,7 +93,7 @@ def _sharing(
     shift = o.begin - i.begin
     if uses.life(below, step)[1] > step or _meet_apart(program, uses, above, below, step, shift):
         return None
-    if not _takes(uses, step, call, out, inp):
+    if not _replaces(uses, step, call, out, inp):
         return None
     end = shift + program.tensors[below].nbytes
     born = uses.life(above, step)[0]
@@ -107,7 +107,7 @@ def _sharing(
     return Sharing(step, out, inp, above, below, shift)
 
 
-def _takes(uses: Uses, step: int, call: Call, out: int, inp: int) -> bool:
+def _replaces(uses: Uses, step: int, call: Call, out: int, inp: int) -> bool:
     """Whether argument `out` may take the place of all that the call reads of the operand."""
     below, i = uses.root_of[step][inp]
     permitted = {k for w, k in call.inplace if w == out}
@@ -148,7 +148,7 @@ def _handed_over(program: Program, uses: Uses, step: int, new: str, old: str, sh
         (own[o][0], own[i][0]) == (new, old)
         and own[o][1].begin - own[i][1].begin == shift
         and own[o][1].end - own[o][1].begin <= own[i][1].end - own[i][1].begin
-        and _takes(uses, step, call, o, i)
+        and _replaces(uses, step, call, o, i)
         for o, i in call.inplace
         if o in own and i in own
     )

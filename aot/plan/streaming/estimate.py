@@ -140,11 +140,11 @@ class _Count:
         size = self.lives.size[root] // len(born)
         reads = self.rows.get(root, (0, {}))[1]
         for row, step in born.items():
-            late = self.takes(root, row, step)
+            late = self.replaces(root, row, step)
             self.change[step + late] += size
             self.change[max(reads.get(row, step), step) + 1] -= size
 
-    def takes(self, root: str, row: int, step: int) -> bool:
+    def replaces(self, root: str, row: int, step: int) -> bool:
         """Whether a row takes the place of one that is read for the last time in its step."""
         call = self.program.calls[self.run.producer[root]]
         for out, inp in call.inplace:

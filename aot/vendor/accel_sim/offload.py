@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend: patterns of what the machine takes, for one configuration of it."""
+"""The backend: patterns that the machine supports, for one configuration of it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine takes: a pattern of operators, when, and the layers it becomes."""
+"""What the machine supports: a pattern of operators, when, and the layers it becomes."""
 
 from __future__ import annotations
 
