@@ -39,8 +39,8 @@ def partition_form(
 
     Backends in `marked_only` get nodes that the user gives them, and no others. With `survey` a
     node that no backend supports is reported in the partition instead of an error. `keeps` are
-    operators to leave as they are besides those that backends keep. By cost, what backends keep is tried both
-    ways: a kept operator is not always worth what it prevents.
+    operators to leave as they are besides those that backends keep. By cost, what backends keep is
+    tried both ways: a kept operator is not always worth what it prevents.
     """
     costs = costs_for(options) if options.partition == "cost" else None
     layouts = cover_layouts(costs.lanes) if costs is not None else all_plain

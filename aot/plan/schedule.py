@@ -22,14 +22,14 @@ from aot.errors import UnsupportedError
 from aot.ir.program import Program, Role, Tensor
 from aot.plan.memory.alias import decide
 from aot.plan.memory.frame import framed, is_framed, unframed
-from aot.plan.memory.live import Use, Uses, segments, total_life, uses_of
+from aot.plan.memory.live import Use, Uses, segments, total_live_steps, uses_of
 
 #: Evaluations of (state, ready call) spent at most, by the exact search and by the beam each.
 EFFORT = 50_000
 #: Calls beyond which the program's own order is kept: sets of calls are bit sets of that length.
 MOST_CALLS = 4096
 #: Steps that all values may live together (MobileNetV2: 300; a chain of n calls: 2 n).
-MOST_LIFE = 10_000_000
+MOST_LIVE_STEPS = 10_000_000
 #: Ready calls that the beam looks at from either end once its effort is used up.
 FEW = 40
 
@@ -40,14 +40,14 @@ Path = tuple[int, "Path | None"] | None
 def schedule(program: Program, effort: int = EFFORT) -> Program:
     """`program` with its calls in the best order found; `schedule_optimal` if that is proven.
 
-    Raises UnsupportedError if the values live more than MOST_LIFE steps in all.
+    Raises UnsupportedError if the values live more than MOST_LIVE_STEPS steps in all.
     """
-    life = total_life(framed(program))
-    if life > MOST_LIFE:
-        what = f"the values of {len(program.calls)} calls live {life} steps in all"
+    steps = total_live_steps(framed(program))
+    if steps > MOST_LIVE_STEPS:
+        what = f"the values of {len(program.calls)} calls live {steps} steps in all"
         hint = "inputs and outputs live as long as any: --io caller"
         raise UnsupportedError(
-            f"{what} (limit {MOST_LIFE}): too much to plan",
+            f"{what} (limit {MOST_LIVE_STEPS}): too much to plan",
             hint=hint if program.io == "arena" else "",
         )
     return unframed(_schedule(framed(program, cyclic=False), effort))
@@ -94,7 +94,7 @@ def _live_bytes(program: Program) -> int:
     """The most bytes live at one time with the planner's own aliases."""
     live = [0] * (len(program.calls) + 1)
     for group in decide(program).groups:
-        for t, height in enumerate(group.heights, group.start):
+        for t, height in enumerate(group.size_profile, group.start):
             live[t] += height
     return max(live)
 

@@ -18,7 +18,10 @@ def reach(b: Buffer, c: Buffer, unit: int = 1) -> int:
     """The most bytes, rounded up, of b that are live together with c; 0 if they never meet."""
     steps = range(max(b.start, c.start), min(b.end, c.end))
     return max(
-        (-(-(b.heights[t - b.start] if b.heights else b.size) // unit) * unit for t in steps),
+        (
+            -(-(b.size_profile[t - b.start] if b.size_profile else b.size) // unit) * unit
+            for t in steps
+        ),
         default=0,
     )
 
@@ -89,14 +92,14 @@ def test_varying_heights_are_optimal_as_brute_force(aligns: tuple[int, ...]) -> 
         r = random.Random(seed)
         buffers = []
         for b in some(seed, aligns):
-            heights = [r.randint(1, b.size) for _ in range(b.end - b.start)]
-            heights[r.randrange(len(heights))] = b.size
-            buffers.append(replace(b, heights=tuple(heights)))
+            size_profile = [r.randint(1, b.size) for _ in range(b.end - b.start)]
+            size_profile[r.randrange(len(size_profile))] = b.size
+            buffers.append(replace(b, size_profile=tuple(size_profile)))
         packing = pack(buffers)
         check(buffers, packing)
         assert packing.optimal
         assert packing.height == least_height(buffers), seed
-        saved += packing.height < pack([replace(b, heights=()) for b in buffers]).height
+        saved += packing.height < pack([replace(b, size_profile=()) for b in buffers]).height
     assert saved > 10
 
 
@@ -199,8 +202,8 @@ def test_overlapping_fixed_buffers_are_refused() -> None:
         Buffer("b", 4, 3, 3),
         Buffer("b", 4, 0, 1, 0),
         Buffer("b", 4, 0, 1, 64, 32),
-        Buffer("b", 4, 0, 2, heights=(4,)),
-        Buffer("b", 4, 0, 2, heights=(3, 3)),
+        Buffer("b", 4, 0, 2, size_profile=(4,)),
+        Buffer("b", 4, 0, 2, size_profile=(3, 3)),
     ],
 )
 def test_malformed_buffers_are_refused(bad: Buffer) -> None:

@@ -217,7 +217,7 @@ def most_live(program: Program) -> int:
     """The most bytes live at one time with the planner's aliases."""
     live = [0] * len(program.calls)
     for group in decide(program).groups:
-        for t, height in enumerate(group.heights, group.start):
+        for t, height in enumerate(group.size_profile, group.start):
             live[t] += height
     return max(live)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from aot.ir.plan import Sharing
 from aot.ir.program import Call, Program, Role, Tensor
-from aot.plan.memory.live import ARENA_ROLES, Uses, heights, uses_of
+from aot.plan.memory.live import ARENA_ROLES, Uses, size_profile, uses_of
 from aot.plan.memory.problem import Buffer
 
 #: Combinations of one call's permissions that are compared at most.
@@ -30,8 +30,8 @@ MOST_COMBINATIONS = 64
 class Group:
     """Roots that share a buffer of `size` bytes, live in steps [start, end).
 
-    `members` are (root, byte offset in the buffer), `align` fits them all. `heights` are the live
-    bytes from the buffer's start, one entry per step, rounded up to `align`.
+    `members` are (root, byte offset in the buffer), `align` fits them all. `size_profile` are the
+    bytes from the buffer's start that are live, one entry per step, rounded up to `align`.
     """
 
     members: tuple[tuple[str, int], ...]
@@ -39,14 +39,16 @@ class Group:
     start: int
     end: int
     align: int
-    heights: tuple[int, ...]
+    size_profile: tuple[int, ...]
 
     @property
     def buffer(self) -> Buffer:
         """The group as the packer sees it, under the name of its first root."""
-        size = max(self.heights)
-        varying = self.heights if min(self.heights) < size else ()
-        return Buffer(self.members[0][0], size, self.start, self.end, self.align, heights=varying)
+        size = max(self.size_profile)
+        varying = self.size_profile if min(self.size_profile) < size else ()
+        return Buffer(
+            self.members[0][0], size, self.start, self.end, self.align, size_profile=varying
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +93,14 @@ def _sharing(
     if above == below or roles != {Role.TEMP} or o.end - o.begin > i.end - i.begin:
         return None
     shift = o.begin - i.begin
-    if uses.life(below, step)[1] > step or _meet_apart(program, uses, above, below, step, shift):
+    if uses.live_range(below, step)[1] > step or _meet_apart(
+        program, uses, above, below, step, shift
+    ):
         return None
     if not _replaces(uses, step, call, out, inp):
         return None
     end = shift + program.tensors[below].nbytes
-    born = uses.life(above, step)[0]
+    born = uses.live_range(above, step)[0]
     for use in uses.by_root[above]:
         if use.call > step:
             break
@@ -121,15 +125,15 @@ def _replaces(uses: Uses, step: int, call: Call, out: int, inp: int) -> bool:
 def _meet_apart(
     program: Program, uses: Uses, above: str, below: str, step: int, shift: int
 ) -> bool:
-    """Whether other lives of two roots than those that meet at `step` overlap in time.
+    """Whether other live ranges of two roots than those that meet at `step` overlap in time.
 
     They may where one begins on the other by a permission of its own, at the same distance.
     """
     if above not in uses.idle and below not in uses.idle:
         return False
-    pair = uses.life(above, step), uses.life(below, step)
-    for a in uses.lives(above):
-        for b in uses.lives(below):
+    pair = uses.live_range(above, step), uses.live_range(below, step)
+    for a in uses.live_ranges(above):
+        for b in uses.live_ranges(below):
             if (a, b) == pair or a[0] > b[1] or b[0] > a[1]:
                 continue
             if a[1] == b[0] and _handed_over(program, uses, b[0], below, above, -shift):
@@ -188,13 +192,13 @@ class _Cluster:
     __slots__ = ("align", "at", "high", "low", "members", "top", "unit")
 
     def __init__(
-        self, root: str, tensor: Tensor, start: int, heights: Sequence[int], idle: range
+        self, root: str, tensor: Tensor, start: int, size_profile: Sequence[int], idle: range
     ) -> None:
         span = (root, 0, tensor.nbytes)
         self.members = deque([(root, 0)])
         self.low, self.top = 0, tensor.nbytes
         self.align = self.unit = tensor.align
-        self.high = {t: h for t, h in enumerate(heights, start) if t not in idle}
+        self.high = {t: h for t, h in enumerate(size_profile, start) if t not in idle}
         self.at = {t: [span] for t in self.high}
 
     def stored(self, step: int) -> int:
@@ -205,15 +209,15 @@ class _Cluster:
         """The finished group."""
         start, end = min(self.high), max(self.high) + 1
         members = tuple((r, o - self.low) for r, o in self.members)
-        heights = tuple([self.stored(t) if t in self.high else 0 for t in range(start, end)])
-        return Group(members, self.top - self.low, start, end, self.align, heights)
+        size_profile = tuple([self.stored(t) if t in self.high else 0 for t in range(start, end)])
+        return Group(members, self.top - self.low, start, end, self.align, size_profile)
 
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
     """What takes a merge back: `small` went into `big`, at its left end if `left`.
 
-    `before` are low, top, align and unit of `big`; `highs` its heights in the steps of `small`
+    `before` are low, top, align and unit of `big`; `highs` its live bytes in the steps of `small`
     (None: it was not live); `live` the live bytes of all steps that changed.
     """
 
@@ -241,7 +245,7 @@ class _Decision:
         for root, found in uses.by_root.items():
             tensor = program.tensors[root]
             if tensor.role in ARENA_ROLES:
-                own = heights(found, tensor.nbytes)
+                own = size_profile(found, tensor.nbytes)
                 idle = uses.idle.get(root, range(0))
                 self.group_of[root] = cluster = _Cluster(root, tensor, found[0].call, own, idle)
                 self.offset[root] = 0

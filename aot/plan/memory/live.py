@@ -38,23 +38,23 @@ class Uses:
     """`by_root`: uses in call order; `root_of[call][arg]`: root and use of a pointer argument.
 
     `idle` are steps between two uses of a root (perhaps none) in which its bytes hold nothing: what
-    lives between runs is dead from its last read until it is written anew.
+    is kept between runs is dead from its last read until it is written anew.
     """
 
     by_root: dict[str, list[Use]]
     root_of: list[dict[int, tuple[str, Use]]]
     idle: dict[str, range] = field(default_factory=dict)
 
-    def lives(self, root: str) -> list[tuple[int, int]]:
-        """First and last step of every stretch in which the root holds something."""
+    def live_ranges(self, root: str) -> list[tuple[int, int]]:
+        """Live ranges of `root`, as (first step, last step): one, or two around its idle steps."""
         found = self.by_root[root]
         first, last = found[0].call, found[-1].call
         hole = self.idle.get(root)
         return [(first, last)] if hole is None else [(first, hole.start - 1), (hole.stop, last)]
 
-    def life(self, root: str, step: int) -> tuple[int, int]:
-        """The one of `lives` that `step` is in."""
-        return next(v for v in self.lives(root) if v[0] <= step <= v[1])
+    def live_range(self, root: str, step: int) -> tuple[int, int]:
+        """The live range of `root` that contains `step`, as (first step, last step)."""
+        return next(v for v in self.live_ranges(root) if v[0] <= step <= v[1])
 
 
 def uses_of(program: Program) -> Uses:
@@ -131,14 +131,14 @@ def segments(uses: Sequence[Use], nbytes: int) -> list[tuple[int, int, int, int]
     return [(cuts[i], cuts[i + 1], *span[i]) for i in sorted(span)]
 
 
-def total_life(program: Program) -> int:
+def total_live_steps(program: Program) -> int:
     """Steps that the arena's tensors live, added up: what planning takes time and memory for."""
     uses = uses_of(program).by_root
     kept = [found for root, found in uses.items() if program.tensors[root].role in ARENA_ROLES]
     return sum(found[-1].call - found[0].call + 1 for found in kept)
 
 
-def heights(uses: Sequence[Use], nbytes: int) -> list[int]:
+def size_profile(uses: Sequence[Use], nbytes: int) -> list[int]:
     """For every call from a root's first use to its last, the end of its highest live segment."""
     first = uses[0].call
     found = [0] * (uses[-1].call + 1 - first)

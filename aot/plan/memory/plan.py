@@ -83,7 +83,7 @@ def logical_bound(program: Program, aliases: Aliases) -> int:
             continue
         keys = [program.tensors[r].onnx_name or f"\0{r}" for r in roots]
         size = max(program.tensors[r].logical_nbytes for r in roots)
-        span = {t: min(size, h) for t, h in enumerate(group.heights, group.start)}
+        span = {t: min(size, h) for t, h in enumerate(group.size_profile, group.start)}
         merged = dict.fromkeys(_leader(leader, k) for k in keys)
         first = next(iter(merged))
         for key in merged:

@@ -19,8 +19,8 @@ class Buffer:
     """`size` bytes, live in the half-open range of steps [start, end).
 
     `align` is the alignment of the offset in bytes; `fixed` an offset that is imposed. A buffer
-    that is not always live to its full height says so in `heights`: its first `heights[k]` bytes
-    are live at step start + k (one entry per step, none above `size`).
+    that is not always live as a whole says so in `size_profile`: its first `size_profile[k]`
+    bytes are live at step start + k (one entry per step, none above `size`).
     """
 
     name: str
@@ -29,7 +29,7 @@ class Buffer:
     end: int
     align: int = 64
     fixed: int | None = None
-    heights: tuple[int, ...] = ()
+    size_profile: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Problem:
     A section is a time at which no buffer starts or grows before one ends or shrinks; other times
     need no more than one of these. `first[i]..last[i]` (half-open) are the sections that buffer i
     is live in; `live[t]` lists the buffers of section t in ascending order, `totals[t]` is the sum
-    of their heights there; `near[i]` lists the buffers that overlap buffer i in time.
-    `profile[i]` are the heights of buffer i by section, None where it is `size[i]` in all of them;
-    `reach[i]` is then its greatest height while buffer j is live.
+    of their live sizes there; `near[i]` lists the buffers that overlap buffer i in time.
+    `profile[i]` are the live sizes of buffer i by section, None where they are all `size[i]`;
+    `reach[i]` is then its greatest live size while buffer j is live.
     """
 
     unit: int
@@ -107,14 +107,16 @@ def _check(b: Buffer) -> None:
         raise ValueError(f"buffer {b.name}: size {b.size}, live [{b.start}, {b.end}), {b.align}")
     if b.fixed is not None and (b.fixed < 0 or b.fixed % b.align):
         raise ValueError(f"buffer {b.name}: fixed at {b.fixed}, alignment {b.align}")
-    if b.heights and (len(b.heights) != b.end - b.start or max(b.heights) != b.size):
-        raise ValueError(f"buffer {b.name}: {len(b.heights)} heights up to {max(b.heights)}")
+    if b.size_profile and (len(b.size_profile) != b.end - b.start or max(b.size_profile) != b.size):
+        raise ValueError(
+            f"buffer {b.name}: {len(b.size_profile)} sizes up to {max(b.size_profile)}"
+        )
 
 
 class _Sections:
     """Sections by one sweep: one is complete whenever an end or a loss follows a start or growth.
 
-    Heights of zero count as one unit, so that a buffer is in every section of its life.
+    Sizes of zero count as one unit, so that a buffer is in every section of its live range.
     """
 
     def __init__(self, buffers: Sequence[Buffer], unit: int) -> None:
@@ -123,7 +125,7 @@ class _Sections:
         self.live: list[list[int]] = []
         self.totals: list[int] = []
         self.profile: list[list[int] | None] = [
-            [] if len(set(b.heights)) > 1 else None for b in buffers
+            [] if len(set(b.size_profile)) > 1 else None for b in buffers
         ]
         now: dict[int, int] = {}
         grown = False
@@ -138,17 +140,17 @@ class _Sections:
                     self.first[i] = len(self.live)
                 now[i] = height
             grown = bool(grows)
-        for i, heights in enumerate(self.profile):
-            if heights is not None and min(heights) == -(-buffers[i].size // unit):
+        for i, size_profile in enumerate(self.profile):
+            if size_profile is not None and min(size_profile) == -(-buffers[i].size // unit):
                 self.profile[i] = None
 
     def _complete(self, now: dict[int, int]) -> None:
         self.live.append(sorted(now))
         self.totals.append(sum(now.values()))
         for i, height in now.items():
-            heights = self.profile[i]
-            if heights is not None:
-                heights.append(height)
+            size_profile = self.profile[i]
+            if size_profile is not None:
+                size_profile.append(height)
 
 
 def _changes(buffers: Sequence[Buffer], unit: int) -> list[tuple[int, int, int, int]]:
@@ -157,7 +159,7 @@ def _changes(buffers: Sequence[Buffer], unit: int) -> list[tuple[int, int, int, 
     for i, b in enumerate(buffers):
         found.append((b.end, 0, i, 0))
         before = 0
-        for k, size in enumerate(b.heights or (b.size,)):
+        for k, size in enumerate(b.size_profile or (b.size,)):
             height = max(1, -(-size // unit))
             if height != before:
                 found.append((b.start + k, int(height > before), i, height))
@@ -187,10 +189,10 @@ def _reach(
     first: Sequence[int],
     last: Sequence[int],
     near: Sequence[int],
-    heights: Sequence[int] | None,
+    size_profile: Sequence[int] | None,
 ) -> dict[int, int] | None:
     """The greatest height of buffer i in the sections it shares with each neighbour."""
-    if heights is None:
+    if size_profile is None:
         return None
     a = first[buffer]
-    return {j: max(heights[max(a, first[j]) - a : last[j] - a]) for j in near}
+    return {j: max(size_profile[max(a, first[j]) - a : last[j] - a]) for j in near}

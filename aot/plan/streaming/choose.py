@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aot.ir.program import Program
-from aot.plan.streaming.estimate import Lives, lives_of, narrow, rows_peak, whole_peak
+from aot.plan.streaming.estimate import LiveRanges, live_ranges_of, narrow, rows_peak, whole_peak
 from aot.plan.streaming.runs import runs_of, segmented
 
 #: Cuts of one run that are tried at most.
@@ -29,17 +29,17 @@ class _Best:
 
 def choose(program: Program, budget: int = 0) -> Program:
     """`program` with the segments that need the fewest bytes; with a budget the cheapest within."""
-    lives = lives_of(program)
+    ranges = live_ranges_of(program)
     spans: list[tuple[int, int]] = []
     for first, last in runs_of(program)[0]:
-        spans += _parts(program, lives, first, last, budget)
+        spans += _parts(program, ranges, first, last, budget)
     return segmented(program, spans)
 
 
 def _parts(
-    program: Program, lives: Lives, first: int, last: int, budget: int
+    program: Program, ranges: LiveRanges, first: int, last: int, budget: int
 ) -> tuple[tuple[int, int], ...]:
-    cuts = list(narrow(lives, first, last))
+    cuts = list(narrow(ranges, first, last))
     if len(cuts) > MOST_CUTS:
         step = -(-(len(cuts) - 1) // (MOST_CUTS - 1))
         cuts = [*cuts[:-1:step], cuts[-1]]
@@ -48,7 +48,7 @@ def _parts(
         found = [
             option
             for start in cuts[:j]
-            for option in _options(program, lives, best[start], start, end)
+            for option in _options(program, ranges, best[start], start, end)
         ]
         best[end] = min(found, key=lambda b: _rank(b, budget))
     return best[cuts[-1]].spans
@@ -59,12 +59,14 @@ def _rank(best: _Best, budget: int) -> tuple[int, int, int]:
     return (max(best.nbytes, budget), best.work, len(best.spans))
 
 
-def _options(program: Program, lives: Lives, before: _Best, start: int, end: int) -> list[_Best]:
+def _options(
+    program: Program, ranges: LiveRanges, before: _Best, start: int, end: int
+) -> list[_Best]:
     """Calls `start` to `end` - 1 as a whole and by rows."""
-    whole = max(before.nbytes, whole_peak(program, lives, start, end - 1))
+    whole = max(before.nbytes, whole_peak(program, ranges, start, end - 1))
     found = [_Best(whole, before.work, before.spans)]
     if end - start > 1:
         work = before.work + sum(c.macs for c in program.calls[start:end])
-        most = max(before.nbytes, rows_peak(program, lives, start, end - 1))
+        most = max(before.nbytes, rows_peak(program, ranges, start, end - 1))
         found.append(_Best(most, work, (*before.spans, (start, end - 1))))
     return found

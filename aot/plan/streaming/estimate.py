@@ -14,7 +14,7 @@ from aot.plan.streaming.order import Run, of_scratch
 
 
 @dataclass(frozen=True, slots=True)
-class Lives:
+class LiveRanges:
     """`of` maps a root in the arena to its first and last call (-1 and the number of calls: what
     holds between runs); `size` are its bytes."""
 
@@ -22,12 +22,12 @@ class Lives:
     size: dict[str, int]
 
     def across(self, first: int, last: int) -> int:
-        """Bytes of what lives through calls `first` to `last` and is touched by none of them."""
+        """Bytes of what is live through calls `first` to `last` and is touched by none of them."""
         return sum(self.size[n] for n, (a, z) in self.of.items() if a < first and z > last)
 
 
-def lives_of(program: Program) -> Lives:
-    """The lives of all roots in the arena but scratch."""
+def live_ranges_of(program: Program) -> LiveRanges:
+    """The live ranges of all roots in the arena but scratch."""
     whole = framed(program)
     shift = len(whole.calls) > len(program.calls)
     found = {
@@ -35,25 +35,27 @@ def lives_of(program: Program) -> Lives:
         for root, uses in uses_of(whole).by_root.items()
         if program.tensors[root].role is Role.TEMP
     }
-    return Lives(found, {n: program.tensors[n].nbytes for n in found})
+    return LiveRanges(found, {n: program.tensors[n].nbytes for n in found})
 
 
-def whole_peak(program: Program, lives: Lives, first: int, last: int) -> int:
+def whole_peak(program: Program, ranges: LiveRanges, first: int, last: int) -> int:
     """The most bytes live in calls `first` to `last` as whole tensors, without sharing."""
     most = 0
     for index in range(first, last + 1):
-        live = sum(lives.size[n] for n, (a, z) in lives.of.items() if a <= index <= z)
+        live = sum(ranges.size[n] for n, (a, z) in ranges.of.items() if a <= index <= z)
         call = program.calls[index]
         own = {program.base(a.tensor)[0]: a for a in call.pointers()}
         scratch = [n for n in own if program.tensors[n].role is Role.SCRATCH]
         most = max(
             most,
-            live + sum(program.tensors[n].nbytes for n in scratch) - _shared(program, lives, index),
+            live
+            + sum(program.tensors[n].nbytes for n in scratch)
+            - _shared(program, ranges, index),
         )
     return most
 
 
-def _shared(program: Program, lives: Lives, index: int) -> int:
+def _shared(program: Program, ranges: LiveRanges, index: int) -> int:
     """The largest result of a call that may take the place of an operand that ends there."""
     call = program.calls[index]
     best = 0
@@ -62,20 +64,20 @@ def _shared(program: Program, lives: Lives, index: int) -> int:
         assert isinstance(made, Arg)
         assert isinstance(read, Arg)
         above, below = program.base(made.tensor)[0], program.base(read.tensor)[0]
-        if not {above, below} <= lives.of.keys():
+        if not {above, below} <= ranges.of.keys():
             continue
-        meet = lives.of[below][1] == lives.of[above][0] == index
-        if meet and lives.size[above] <= lives.size[below]:
-            best = max(best, lives.size[above])
+        meet = ranges.of[below][1] == ranges.of[above][0] == index
+        if meet and ranges.size[above] <= ranges.size[below]:
+            best = max(best, ranges.size[above])
     return best
 
 
 class _Count:
     """Bytes that come and go with the steps of a run."""
 
-    def __init__(self, program: Program, lives: Lives, first: int, last: int) -> None:
+    def __init__(self, program: Program, ranges: LiveRanges, first: int, last: int) -> None:
         self.run = Run(program, first, last)
-        self.program, self.lives = program, lives
+        self.program, self.ranges = program, ranges
         self.steps = self.run.steps()
         self.change = [0] * (len(self.steps) + 1)
         self.rows: dict[str, tuple[int, dict[int, int]]] = {}  # row bytes, row → last step read
@@ -85,18 +87,18 @@ class _Count:
     def peak(self, first: int, last: int) -> int:
         """The most bytes live at a step."""
         self.play()
-        start = self.lives.across(first, last)
-        for root, (a, z) in self.lives.of.items():
+        start = self.ranges.across(first, last)
+        for root, (a, z) in self.ranges.of.items():
             inside = a <= last and z >= first and not (a < first and z > last)
             if inside and root not in self.born:
-                start += self.lives.size[root]
+                start += self.ranges.size[root]
                 self.drain(root, z <= last)
         for root, born in self.born.items():
-            _, z = self.lives.of.get(root, (0, last + 1))
-            if root not in self.lives.of:
+            _, z = self.ranges.of.get(root, (0, last + 1))
+            if root not in self.ranges.of:
                 continue
             if z > last:
-                self.change[min(born.values())] += self.lives.size[root]
+                self.change[min(born.values())] += self.ranges.size[root]
             else:
                 self.stream(root, born)
         return start + max(accumulate(self.change))
@@ -131,13 +133,13 @@ class _Count:
         if root not in self.rows or not ends:
             return
         reads = self.rows[root][1]
-        size = self.lives.size[root] // (max(reads) + 1)
+        size = self.ranges.size[root] // (max(reads) + 1)
         for step in reads.values():
             self.change[step + 1] -= size
 
     def stream(self, root: str, born: dict[int, int]) -> None:
         """Rows that live from their step to their last reader."""
-        size = self.lives.size[root] // len(born)
+        size = self.ranges.size[root] // len(born)
         reads = self.rows.get(root, (0, {}))[1]
         for row, step in born.items():
             late = self.replaces(root, row, step)
@@ -153,20 +155,21 @@ class _Count:
                 below = self.program.base(arg.tensor)[0]
                 if below in self.rows and self.rows[below][1].get(row) == step:
                     return (
-                        below in self.lives.of and self.lives.size[below] >= self.lives.size[root]
+                        below in self.ranges.of
+                        and self.ranges.size[below] >= self.ranges.size[root]
                     )
         return False
 
 
-def rows_peak(program: Program, lives: Lives, first: int, last: int) -> int:
+def rows_peak(program: Program, ranges: LiveRanges, first: int, last: int) -> int:
     """The most bytes live in calls `first` to `last` when they are made row by row."""
-    return _Count(program, lives, first, last).peak(first, last)
+    return _Count(program, ranges, first, last).peak(first, last)
 
 
-def narrow(lives: Lives, first: int, last: int) -> Iterator[int]:
+def narrow(ranges: LiveRanges, first: int, last: int) -> Iterator[int]:
     """Calls before which a run may be cut: its ends, and where fewer bytes cross than beside."""
     cross = [
-        sum(lives.size[n] for n, (a, z) in lives.of.items() if a < k <= z)
+        sum(ranges.size[n] for n, (a, z) in ranges.of.items() if a < k <= z)
         for k in range(first, last + 2)
     ]
     for k in range(first, last + 2):

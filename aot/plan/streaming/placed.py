@@ -42,10 +42,10 @@ def _buffer(program: Program, group: Group, uses: Mapping[str, list[Use]]) -> Bu
     """A group as the packer sees it, upside down."""
     name = group.members[0][0]
     size = -(-group.size // group.align) * group.align
-    heights: tuple[int, ...] = ()
+    size_profile: tuple[int, ...] = ()
     if len(group.members) == 1 and program.tensors[name].role is Role.TEMP:
-        heights = _left(uses[name], size, group.end - group.start)
-    return Buffer(name, size, group.start, group.end, group.align, heights=heights)
+        size_profile = _left(uses[name], size, group.end - group.start)
+    return Buffer(name, size, group.start, group.end, group.align, size_profile=size_profile)
 
 
 def _left(uses: list[Use], size: int, steps: int) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ def obstacle(program: Program, call: Call) -> str:
         return f"{call.kernel} has several results"
     if rowwise.window is not None and rowwise.window.span > MOST_SPAN:
         return f"windows of {rowwise.window.span} rows (at most {MOST_SPAN})"
-    for index, height in heights(call):
+    for index, height in row_counts(call):
         arg = call.args[index]
         if not isinstance(arg, Arg) or arg.offset or arg.back:
             return f"argument {index} of {call.kernel} is a part of a tensor"
@@ -40,7 +40,7 @@ def obstacle(program: Program, call: Call) -> str:
     return ""
 
 
-def heights(call: Call) -> Iterator[tuple[int, int]]:
+def row_counts(call: Call) -> Iterator[tuple[int, int]]:
     """(argument, its rows) of what a call takes by rows."""
     rowwise = call.rowwise
     assert rowwise is not None
@@ -83,7 +83,7 @@ def runs_of(program: Program) -> tuple[list[tuple[int, int]], list[Break]]:
 
 
 def _tensors(call: Call) -> Iterator[tuple[Arg, int]]:
-    for index, height in heights(call):
+    for index, height in row_counts(call):
         arg = call.args[index]
         assert isinstance(arg, Arg)
         yield arg, height
