@@ -27,7 +27,6 @@ LATER = "aot.later"
 OLD_RESIZE = {"coordinate_transformation_mode": b"asymmetric"}
 OLD_LINEAR = (b"bilinear", b"trilinear")
 """What Upsample calls linear, by the number of axes."""
-ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Pow")
 
 
 def every_node(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
@@ -200,8 +199,6 @@ def line_up(model: onnx.ModelProto) -> None:
             z = Add(x, b[C],                     z = Add(x, Unsqueeze(b, axes=[1, 2]),
                     broadcast=1, axis=1)                 broadcast=1)
     """
-    if not has(model, "PRelu", *ARITHMETIC):
-        return
     ranks = _ranks(model)
     for graph in list(all_graphs(model.graph)):
         for index in reversed(range(len(graph.node))):
@@ -217,10 +214,10 @@ def line_up(model: onnx.ModelProto) -> None:
 
 def _axes_behind(node: onnx.NodeProto, ranks: dict[str, int]) -> list[int]:
     """The axes that the second operand of an old operator lacks at its end."""
-    if not is_a(node, "PRelu", *ARITHMETIC) or len(node.input) != 2:
+    if node.domain not in STANDARD_DOMAINS or len(node.input) != 2:
         return []
     rank, own = (ranks.get(name, 0) for name in node.input)
-    if node.op_type == "PRelu":
+    if is_a(node, "PRelu"):
         return list(range(1, rank - 1)) if rank > 2 and own == 1 else []
     axis = next((int(a.i) for a in node.attribute if a.name == "axis"), None)
     if axis is None or not _number(node, "broadcast", 0):

@@ -14,11 +14,11 @@ from __future__ import annotations
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import Array, array, attribute, dtype_of, operand, shape_of
+from aot.ir.graph_edit import Editor, single_use
+from aot.ir.graph_nodes import Array, array, dtype_of, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
-from aot.normalise.recognise_activations import plus
+from aot.normalise.recognise_activations import Names, matched
 
 MAX_EPSILON = 0.1
 DOUBLE = 11
@@ -38,92 +38,55 @@ FORMS = (
 )
 
 
+#: A normalisation by what computes it; d is what is normalised, all of its axes are kept.
+SOFTMAX = (
+    "Div(Exp(Sub(x, ReduceMax(x, axes, keepdims=1))),"
+    " ReduceSum(Exp(Sub(x, ReduceMax(x, axes, keepdims=1))), axes, keepdims=1))"
+)
+ROOT = "Sqrt(ReduceMean(d * d, axes, keepdims=1) + epsilon)"
+NORMALISED = (f"Div(d, {ROOT})", f"d * Reciprocal({ROOT})", f"d * Div(1, {ROOT})")
+CENTRED = "Sub(x, ReduceMean(x, axes, keepdims=1))"
+
+
 def norms(edit: Editor, options: LoadOptions) -> None:
     """Recognise normalisations at the division that ends them."""
     for node in edit.graph:
-        if node.domain or node.op_type not in ("Div", "Mul") or len(node.inputs) != 2:
-            continue
-        if not _softmax(edit, node) and node.outputs[0].dtype != DOUBLE:
-            _normalisation(edit, node)
+        value = node.outputs[0]
+        if not _softmax(edit, node) and value.dtype != DOUBLE:
+            found = (matched(text, value, {}) for text in NORMALISED)
+            names = next(filter(None, found), None)
+            if names is not None and 0 <= names["epsilon"] <= MAX_EPSILON:
+                _normalisation(edit, node, names)
 
 
 def _softmax(edit: Editor, node: ir.Node) -> bool:
-    top, total = producer(node.inputs[0], "Exp"), producer(node.inputs[1], "ReduceSum")
-    if node.op_type != "Div" or top is None or total is None:
+    names = matched(SOFTMAX, node.outputs[0], {})
+    axes = None if names is None else array(names["axes"])
+    if names is None or axes is None or axes.size != 1:
         return False
-    shifted, axes = producer(top.inputs[0], "Sub"), _axes(total)
-    if shifted is None or total.inputs[0] is not top.outputs[0] or axes is None or len(axes) != 1:
-        return False
-    peak, x = producer(shifted.inputs[1], "ReduceMax"), shifted.inputs[0]
-    if peak is None or x is None or peak.inputs[0] is not x or _axes(peak) != axes:
-        return False
-    new = edit.node("Softmax", [x], {"axis": axes[0]}, before=node, shape=shape_of(x))
-    edit.substitute(node, new)
+    x, axis = names["x"], int(axes.item())
+    edit.substitute(node, edit.node("Softmax", [x], {"axis": axis}, before=node, shape=shape_of(x)))
     return True
 
 
-def _axes(node: ir.Node) -> list[int] | None:
-    """Axes of a canonical reduction that keeps its dimensions."""
-    axes = array(node.inputs[1]) if len(node.inputs) > 1 else None
-    return None if axes is None or not attribute(node, "keepdims", 1) else axes.tolist()
-
-
-def _normalisation(edit: Editor, node: ir.Node) -> None:
-    """`node` divides by a root, or multiplies by the reciprocal of one."""
-    for index in (0, 1):
-        root = _root(node, index)
-        numerator = node.inputs[1 - index]
-        found = None if root is None or numerator is None else _spread(root)
-        if found is None or numerator is None:
-            continue
-        square, axes, epsilon = found
-        if square is not numerator:
-            continue
-        x = _centred(numerator, axes)
-        if x is not None:
-            _layer_norm(edit, node, x, axes, epsilon)
-        else:
-            _rms_norm(edit, node, numerator, axes, epsilon)
-        return
-
-
-def _root(node: ir.Node, index: int) -> ir.Node | None:
-    """The Sqrt that input `index` divides by."""
-    if node.op_type == "Div":
-        return producer(node.inputs[1], "Sqrt") if index == 1 else None
-    inverse = producer(node.inputs[index], "Reciprocal", "Div")
-    if inverse is None:
-        return None
-    if inverse.op_type == "Div":
-        one = array(inverse.inputs[0])
-        if one is None or one.size != 1 or one.ravel()[0] != 1:
-            return None
-        return producer(inverse.inputs[1], "Sqrt")
-    return producer(inverse.inputs[0], "Sqrt")
-
-
-def _spread(root: ir.Node) -> tuple[ir.Value, list[int], float] | None:
-    """(d, axes, eps) if root is sqrt(mean(d * d) + eps) over the last axes."""
-    sum_ = plus(root.inputs[0])
-    if sum_ is None or not 0 <= sum_[1] <= MAX_EPSILON:
-        return None
-    mean = producer(sum_[0], "ReduceMean")
-    square = None if mean is None else producer(mean.inputs[0], "Mul")
-    axes = None if mean is None else _axes(mean)
-    if square is None or axes is None or square.inputs[0] is not square.inputs[1]:
-        return None
-    d = operand(square, 0)
+def _normalisation(edit: Editor, node: ir.Node, names: Names) -> None:
+    """`node` divides d by its root mean square, over the last axes if these are `axes`."""
+    d, axes = names["d"], array(names["axes"])
     rank = len(shape_of(d))
-    return (d, axes, sum_[1]) if axes == list(range(axes[0], rank)) else None
-
-
-def _centred(value: ir.Value, axes: list[int]) -> ir.Value | None:
-    """x if value is x - mean(x)."""
-    node = producer(value, "Sub")
-    mean = None if node is None else producer(node.inputs[1], "ReduceMean")
-    if node is None or mean is None or mean.inputs[0] is not node.inputs[0]:
-        return None
-    return node.inputs[0] if _axes(mean) == axes else None
+    if axes is None or not axes.size or axes.tolist() != list(range(int(axes.ravel()[0]), rank)):
+        return
+    axis, centred = int(axes[0]), matched(CENTRED, d, {"axes": names["axes"]})
+    x = d if centred is None else centred["x"]
+    shape = shape_of(x)[axis:]
+    last, inputs = _scale(edit, node, x, shape)
+    shift = None if centred is None else _next_constant(last.outputs[0], "Add", shape)
+    if shift is not None:
+        last = shift
+        inputs.append(edit.const(_constant_of(shift, shape), f"{node.name}_beta", dtype_of(x)))
+    kind = "RMSNormalization" if centred is None else "LayerNormalization"
+    attributes = {"axis": axis, "epsilon": names["epsilon"]}
+    size = shape_of(last.outputs[0])
+    edit.substitute(last, edit.node(kind, inputs, attributes, before=last, shape=size))
 
 
 def _next_constant(value: ir.Value, op_type: str, shape: tuple[int, ...]) -> ir.Node | None:
@@ -146,21 +109,6 @@ def _constant_of(node: ir.Node, shape: tuple[int, ...]) -> Array:
     return data.reshape(shape)
 
 
-def _layer_norm(edit: Editor, node: ir.Node, x: ir.Value, axes: list[int], epsilon: float) -> None:
-    shape = shape_of(x)[axes[0] :]
-    last, inputs = _scale(edit, node, x, shape)
-    shift = _next_constant(last.outputs[0], "Add", shape)
-    if shift is not None:
-        last = shift
-        inputs.append(edit.const(_constant_of(shift, shape), f"{node.name}_beta", dtype_of(x)))
-    _finish(edit, last, "LayerNormalization", inputs, axes[0], epsilon)
-
-
-def _rms_norm(edit: Editor, node: ir.Node, x: ir.Value, axes: list[int], epsilon: float) -> None:
-    last, inputs = _scale(edit, node, x, shape_of(x)[axes[0] :])
-    _finish(edit, last, "RMSNormalization", inputs, axes[0], epsilon)
-
-
 def _scale(
     edit: Editor, node: ir.Node, x: ir.Value, shape: tuple[int, ...]
 ) -> tuple[ir.Node, list[ir.Value | None]]:
@@ -168,17 +116,3 @@ def _scale(
     gain = _next_constant(node.outputs[0], "Mul", shape)
     gamma = np.ones(shape, dtype_of(x).numpy()) if gain is None else _constant_of(gain, shape)
     return gain or node, [x, edit.const(gamma, f"{node.name}_gamma", dtype_of(x))]
-
-
-def _finish(
-    edit: Editor,
-    last: ir.Node,
-    op_type: str,
-    inputs: list[ir.Value | None],
-    axis: int,
-    epsilon: float,
-) -> None:
-    attributes = {"axis": axis, "epsilon": epsilon}
-    shape = shape_of(last.outputs[0])
-    new = edit.node(op_type, inputs, attributes, before=last, shape=shape)
-    edit.substitute(last, new)

@@ -10,25 +10,21 @@ from __future__ import annotations
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, is_used
 from aot.ir.graph_nodes import array, attribute, operand, shape_of
+from aot.ir.operators import Interface, Window, trait_of
 from aot.load.options import LoadOptions
 
-GLOBAL = {
-    "ReduceMean": "GlobalAveragePool",
-    "ReduceMax": "GlobalMaxPool",
-    "AveragePool": "GlobalAveragePool",
-    "MaxPool": "GlobalMaxPool",
-}
+#: The operator that computes the same over all of space.
+over_space: Interface[str] = Interface("over_space")
 
 
 def pools(edit: Editor, options: LoadOptions) -> None:
     """Bring pools and reductions over space to their one form."""
     for node in edit.graph:
-        if node.domain or node.op_type not in GLOBAL:
-            continue
-        if node.op_type in ("AveragePool", "MaxPool"):
+        pool = over_space.of(node)
+        if pool is not None and trait_of(node, Window) is not None:
             _round_down(edit, node)
-        if _is_global(node):
-            _to_global(edit, node)
+        if pool is not None and _is_global(node):
+            _to_global(edit, node, pool)
 
 
 def _is_global(node: ir.Node) -> bool:
@@ -36,7 +32,7 @@ def _is_global(node: ir.Node) -> bool:
     shape = shape_of(x)
     if len(shape) < 3 or len(shape) > 5 or x.dtype is None or x.dtype.numpy().kind != "f":
         return False
-    if node.op_type in ("ReduceMean", "ReduceMax"):
+    if trait_of(node, Window) is None:
         if len(shape) == 3:
             return False  # the last axis of a sequence is no space
         axes = array(node.inputs[1]) if len(node.inputs) > 1 else None
@@ -47,11 +43,11 @@ def _is_global(node: ir.Node) -> bool:
     return whole and all(d == 1 for d in attribute(node, "dilations"))
 
 
-def _to_global(edit: Editor, node: ir.Node) -> None:
+def _to_global(edit: Editor, node: ir.Node, pool: str) -> None:
     x = operand(node, 0)
     shape = shape_of(x)
     pooled = (*shape[:2], *(1 for _ in shape[2:]))
-    new = edit.node(GLOBAL[node.op_type], [x], before=node, shape=pooled)
+    new = edit.node(pool, [x], before=node, shape=pooled)
     wanted = shape_of(node.outputs[0])
     if wanted != pooled:
         target = edit.ints(wanted, f"{node.name}_shape")

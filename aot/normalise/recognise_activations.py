@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import permutations
 from math import pi, prod, sqrt
 from typing import Any
@@ -148,16 +149,29 @@ ACTIVATIONS = (
     "Mish(x) == x * Tanh(Softplus(x))",
     f"HardSigmoid(x, alpha={1 / 6}, beta=0.5) == {1 / 6} * Clip(x + 3, 0, 6)",
 )
-_PARSED: Sequence[Any] = [ast.parse(text, mode="eval").body for text in ACTIVATIONS]
 Names = dict[str, Any]
-"""The value that is x, and the numbers that an expression leaves open, by name."""
+"""The values that have a name, and the numbers that an expression leaves open, by name."""
+
+
+@cache
+def _parsed(text: str) -> Any:
+    return ast.parse(text, mode="eval").body
+
+
+def matched(text: str, value: ir.Value | None, names: Names) -> Names | None:
+    """`names`, and those that `text` adds to them, if `text` is what computes `value`.
+
+    Calls are operators of ONNX, keywords numbers that their attributes have, names any value (the
+    same one, or an equal constant, wherever the name stands); `+ epsilon` names a number.
+    """
+    return _matched(_parsed(text), value, names)
 
 
 def _recognised(product: Product) -> Found | None:
     """The activation that a product is; a clamp that others read too stays a clamp."""
     if len(product.factors) == 1 and single_use(product.factors[0]) is None:
         return None
-    for equation in _PARSED:
+    for equation in map(_parsed, ACTIVATIONS):
         names = _product(equation.comparators[0], product, {})
         if names is not None:
             made = equation.left
@@ -173,7 +187,11 @@ def _matched(text: Any, value: ir.Value | None, names: Names) -> Names | None:
         case ast.Constant(float() | int() as number):
             return names if near(scalar(value), number) else None
         case ast.Name(name):
-            return {name: value, **names} if names.get(name, value) is value else None
+            return {name: value, **names} if _is_same(names.get(name, value), value) else None
+        case ast.BinOp(inner, ast.Add(), ast.Name("epsilon")):
+            sum_ = plus(value)
+            found = None if sum_ is None else _matched(inner, sum_[0], names)
+            return None if found is None or sum_ is None else {"epsilon": sum_[1], **found}
         case ast.BinOp(inner, ast.Add(), ast.Constant(float() | int() as number)):
             sum_ = plus(value)
             fits = sum_ is not None and near(sum_[1], number)
@@ -189,10 +207,19 @@ def _matched(text: Any, value: ir.Value | None, names: Names) -> Names | None:
     return None if value is None else _product(text, factors(value), names)
 
 
+def _is_same(left: ir.Value | None, right: ir.Value | None) -> bool:
+    """Whether two values are one, or constants of the same elements."""
+    one, other = array(left), array(right)
+    return left is right or (one is not None and other is not None and np.array_equal(one, other))
+
+
 def _said(node: ir.Node, keywords: Sequence[Any]) -> bool:
     """Whether a node has these attributes, each a number."""
     formal = onnx.defs.get_schema(node.op_type).attributes
-    defaults = {str(k.arg): formal[str(k.arg)].default_value.f for k in keywords}
+    defaults = {
+        str(k.arg): onnx.helper.get_attribute_value(formal[str(k.arg)].default_value)
+        for k in keywords
+    }
     return all(
         near(float(attribute(node, name, defaults[name])), ast.literal_eval(k.value))
         for name, k in zip(defaults, keywords, strict=True)
@@ -203,7 +230,7 @@ def _product(text: Any, product: Product, names: Names) -> Names | None:
     """The same for a product; squares of x that others read too are opened where they must be."""
     parts = _parts(text)
     numbers = [float(ast.literal_eval(p)) for p in parts if isinstance(p, ast.Constant)]
-    left_open = [p.id for p in parts if isinstance(p, ast.Name) and p.id != "x"]
+    left_open = [p.id for p in parts if isinstance(p, ast.Name) and p.id == "alpha"]
     if not left_open and not near(product.scale, prod(numbers)):
         return None
     names = {**names, **dict.fromkeys(left_open, product.scale)}

@@ -16,6 +16,7 @@ from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.ir.operators import places_of, trait_of
 from aot.ir.value_traits import Averages
 from aot.load.options import LoadOptions
+from aot.normalise.recognise_activations import multiplies
 
 
 def variances(edit: Editor, options: LoadOptions) -> None:
@@ -48,9 +49,11 @@ def _rewrite(edit: Editor, node: ir.Node) -> None:
 
 
 def _squared(value: ir.Value | None) -> ir.Value | None:
-    """x if `value` is x * x, as `arithmetic` spells every square."""
-    node = producer(value, "Mul")
-    return node.inputs[0] if node is not None and node.inputs[0] is node.inputs[1] else None
+    """x if `value` is x * x."""
+    node = producer(value)
+    rule = None if node is None else multiplies.of(node)
+    parts = () if node is None or rule is None else rule(node)
+    return parts[0] if len(parts) == 2 and parts[0] is parts[1] else None
 
 
 def _axes(mean: ir.Node) -> tuple[list[int], bool] | None:

@@ -16,6 +16,7 @@ from aot.ir.graph_nodes import SAME, attribute, dtype_of, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import AUTO_PAD, AtLeast, Moves, Reduces, Window
 from aot.ir.value_traits import Averages
+from aot.normalise.pools import over_space
 from aot.ops.registry import op
 from aot.shapes.checks import checks, window_fits, window_holds
 from aot.shapes.dynamic.dims import DynamicDims, refused
@@ -54,6 +55,8 @@ average_pool = op("AveragePool", "x", traits=[_mean], count_include_pad=0, **GEO
 lp_pool = op("LpPool", "x", traits=[Window("x", per_channel=True)], p=AtLeast(1, 2), **GEOMETRY)
 global_average = op("GlobalAveragePool", "x", traits=[Averages()])
 global_max = op("GlobalMaxPool", "x", traits=[Reduces(-math.inf)])
+over_space("AveragePool ReduceMean")("GlobalAveragePool")
+over_space("MaxPool ReduceMax")("GlobalMaxPool")
 global_lp = op("GlobalLpPool", "x", traits=[Reduces(0)], p=AtLeast(1, 2))
 
 
