@@ -18,8 +18,8 @@ from aot.ir.graph_nodes import Array
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, Either, OpPat, Pat, Var, either
 
-#: The element types of quantised values, in the order of AOT_CODE_* in
-#: runtime_c/kernels/aot_codes.h.
+#: The element types of quantised values, in the order of AOT_Q_* in
+#: runtime_c/kernels/aot_quantised.h.
 QUANTISED_TYPES: tuple[DType, ...] = (S8, U8, S16, U16)
 RANGES = {S8: (-128, 127), U8: (0, 255), S16: (-32768, 32767), U16: (0, 65535)}
 

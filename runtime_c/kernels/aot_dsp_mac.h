@@ -192,7 +192,7 @@ AOT_DSP_BLOCK(aot_dsp_wide_row, AOT_DSP_SIX(AOT_DSP_WIDE), "")
 
 /* One row of quantised values, four channels: r1 quantised values, r2 w, r3 groups of eight
  * quantised values, r4-r7 the sums. */
-#define AOT_DSP_NARROW_CODES                                                                       \
+#define AOT_DSP_NARROW_VALUES                                                                      \
     "ldr r12,[r1],#4\n"                                                                            \
     "ldm r2!,{r8-r11}\n"                                                                           \
     "sxtb16 lr,r12\n"                                                                              \
@@ -216,7 +216,7 @@ AOT_DSP_BLOCK(aot_dsp_wide_row, AOT_DSP_SIX(AOT_DSP_WIDE), "")
     "smlad " SECOND ",r0," X "," SECOND "\n"                                                       \
     "smlad " FIRST "," W "," X "," FIRST "\n"
 
-#define AOT_DSP_WIDE_CODES                                                                         \
+#define AOT_DSP_WIDE_VALUES                                                                        \
     "ldr r12,[r1],#4\n"                                                                            \
     "ldm r2!,{r8-r11}\n"                                                                           \
     "sxtb16 lr,r12\n"                                                                              \
@@ -224,7 +224,7 @@ AOT_DSP_BLOCK(aot_dsp_wide_row, AOT_DSP_SIX(AOT_DSP_WIDE), "")
         AOT_DSP_WIDE_WORD("r9", "lr", "r6", "r7") AOT_DSP_WIDE_WORD("r10", "r12", "r4", "r5")      \
             AOT_DSP_WIDE_WORD("r11", "r12", "r6", "r7")
 
-#define AOT_DSP_CODES(name, BODY, SPLIT)                                                           \
+#define AOT_DSP_VALUES(name, BODY, SPLIT)                                                          \
     __attribute__((naked)) static AOT_NOINLINE AOT_UNUSED void name(                               \
         AOT_UNUSED int32_t *sum, AOT_UNUSED const int8_t *x, AOT_UNUSED const int8_t *w,           \
         AOT_UNUSED int32_t eights, AOT_UNUSED const int32_t *bias) {                               \
@@ -238,8 +238,8 @@ AOT_DSP_BLOCK(aot_dsp_wide_row, AOT_DSP_SIX(AOT_DSP_WIDE), "")
                              : AOT_DSP_CLOBBERS);                                                  \
     }
 
-AOT_DSP_CODES(aot_dsp_narrow_codes, AOT_DSP_NARROW_CODES, "sub r5,r5,r4\nsub r7,r7,r6\n")
-AOT_DSP_CODES(aot_dsp_wide_codes, AOT_DSP_WIDE_CODES, "")
+AOT_DSP_VALUES(aot_dsp_narrow_values, AOT_DSP_NARROW_VALUES, "sub r5,r5,r4\nsub r7,r7,r6\n")
+AOT_DSP_VALUES(aot_dsp_wide_values, AOT_DSP_WIDE_VALUES, "")
 
 #endif
 
@@ -285,11 +285,11 @@ AOT_INLINE void aot_dsp_codes_block(int32_t *sum, const int8_t *x, const int8_t 
     int32_t i;
     (void)memcpy(acc, bias, sizeof acc);
     for (i = 0; i < 2 * eights; ++i, x += 4, w += 16) {
-        const uint32_t codes = aot_dsp_load(x);
-        aot_dsp_add(acc, aot_dsp_even(codes), aot_dsp_load(w), WIDE);
-        aot_dsp_add(acc + 2, aot_dsp_even(codes), aot_dsp_load(w + 4), WIDE);
-        aot_dsp_add(acc, aot_dsp_odd(codes), aot_dsp_load(w + 8), WIDE);
-        aot_dsp_add(acc + 2, aot_dsp_odd(codes), aot_dsp_load(w + 12), WIDE);
+        const uint32_t values = aot_dsp_load(x);
+        aot_dsp_add(acc, aot_dsp_even(values), aot_dsp_load(w), WIDE);
+        aot_dsp_add(acc + 2, aot_dsp_even(values), aot_dsp_load(w + 4), WIDE);
+        aot_dsp_add(acc, aot_dsp_odd(values), aot_dsp_load(w + 8), WIDE);
+        aot_dsp_add(acc + 2, aot_dsp_odd(values), aot_dsp_load(w + 12), WIDE);
     }
     aot_dsp_split(sum, acc, 4, WIDE);
 }
@@ -329,9 +329,9 @@ AOT_INLINE void aot_dsp_1x4(int32_t *sum, const int8_t *x, const int8_t *w, int3
                             const int32_t *bias, int WIDE) {
 #if AOT_DSP
     if (WIDE != 0) {
-        aot_dsp_wide_codes(sum, x, w, eights, bias);
+        aot_dsp_wide_values(sum, x, w, eights, bias);
     } else {
-        aot_dsp_narrow_codes(sum, x, w, eights, bias);
+        aot_dsp_narrow_values(sum, x, w, eights, bias);
     }
 #else
     aot_dsp_codes_block(sum, x, w, eights, bias, WIDE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Maxima of 8-bit codes stored in channel blocks: x [planes][in][V], y [planes][out][V].
+/* Maxima of 8-bit values stored in channel blocks: x [planes][in][V], y [planes][out][V].
  *
- * V is the block (any size: channels last is one block of all). U tells unsigned codes. Positions
+ * V is the block (any size: channels last is one block of all). U tells unsigned values. Positions
  * outside the input do not count. Rows row0 to row1 - 1 are computed. No scratch; y must not
  * overlap x.
  */
@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_pool.h"
 
 typedef aot_pool_params aot_maxpool_s8_blocked_params;
@@ -43,8 +43,8 @@ AOT_INLINE void aot_maxpool_s8_blocked_take(void *y, const void *x, int32_t lane
                                             int U) {
     int32_t i;
     for (i = 0; i < lanes; ++i) {
-        const int32_t v = aot_code(x, i, U), old = first ? v : aot_code(y, i, U);
-        aot_set_code(y, i, v > old ? v : old, U);
+        const int32_t v = aot_q_load(x, i, U), old = first ? v : aot_q_load(y, i, U);
+        aot_q_store(y, i, v > old ? v : old, U);
     }
 }
 

@@ -15,7 +15,7 @@
 
 #include <stddef.h>
 
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_requant.h"
 
 typedef struct aot_qavgpool_s8_params {
@@ -52,12 +52,12 @@ AOT_INLINE int32_t aot_qavgpool_one(int32_t sum, int32_t taps, int32_t positions
                                     const aot_qavgpool_s8_params *p, int RQ, int VARY) {
     if (RQ == 3) {
         const int32_t half = positions / 2;
-        return aot_code_clamp((sum > 0 ? sum + half : sum - half) / positions, p->lo, p->hi);
+        return aot_q_clamp((sum > 0 ? sum + half : sum - half) / positions, p->lo, p->hi);
     } else {
         const int32_t k = VARY ? positions - 1 : 0, value = sum - taps * p->x_zero;
         const int32_t v =
             aot_requant(value, mult[k], shift != NULL ? shift[k] : 0, RQ == 3 ? 0 : RQ);
-        return aot_code_shifted(v, p->y_zero, p->lo, p->hi);
+        return aot_q_shifted(v, p->y_zero, p->lo, p->hi);
     }
 }
 

@@ -13,7 +13,7 @@
 #define AOT_QBINARY_H
 
 #include "aot_broadcast.h"
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_requant.h"
 
 typedef struct aot_qbinary_params {
@@ -50,7 +50,7 @@ AOT_INLINE void aot_qadd_s8_row(int8_t *y, const int8_t *a, const int8_t *b, ptr
 #endif
     for (i = 0; i < n; ++i) {
         const int32_t v = aot_qadd_one(a[i * IA], b[i * IB], p, KIND);
-        y[i] = (int8_t)aot_code_clamp(v, p->lo, p->hi);
+        y[i] = (int8_t)aot_q_clamp(v, p->lo, p->hi);
     }
 }
 
@@ -67,7 +67,7 @@ AOT_INLINE void aot_qmul_s8_row(int8_t *y, const int8_t *a, const int8_t *b, ptr
     for (i = 0; i < n; ++i) {
         const int32_t product = (a[i * IA] - p->a_zero) * (b[i * IB] - p->b_zero);
         const int32_t v = aot_requant(product, p->y_mult, p->y_shift, KIND);
-        y[i] = (int8_t)aot_code_shifted(v, p->y_zero, p->lo, p->hi);
+        y[i] = (int8_t)aot_q_shifted(v, p->y_zero, p->lo, p->hi);
     }
 }
 

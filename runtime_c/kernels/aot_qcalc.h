@@ -16,7 +16,7 @@
 #define AOT_QCALC_H
 
 #include "aot_broadcast.h"
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_qexact.h"
 
 typedef struct aot_qcalc_params {

@@ -19,9 +19,9 @@
 #define AOT_QCONV_ACT_BITS 20   /* fraction bits of the numbers */
 
 /* The quantised values of `channels` channels of a pixel. */
-AOT_INLINE void aot_qconv_act_codes(int8_t *y, const int32_t *sum, const int32_t *pieces,
-                                    const int32_t *mult, const int8_t *shift, int32_t channels,
-                                    const aot_qconv_sum_params *p) {
+AOT_INLINE void aot_qconv_act_values(int8_t *y, const int32_t *sum, const int32_t *pieces,
+                                     const int32_t *mult, const int8_t *shift, int32_t channels,
+                                     const aot_qconv_sum_params *p) {
     int32_t c;
     for (c = 0; c < channels; ++c) {
         const int64_t place = (((int64_t)sum[c] * mult[c]) >> shift[c]) + p->offset;
@@ -42,7 +42,7 @@ AOT_INLINE void aot_qconv_act_row(int8_t *y, const int32_t *sum, const int32_t *
     const int32_t channels = p->oc;
     int32_t i;
     for (i = 0; i < n; ++i, y += channels, sum += channels) {
-        aot_qconv_act_codes(y, sum, pieces, mult, shift, channels, p);
+        aot_qconv_act_values(y, sum, pieces, mult, shift, channels, p);
     }
 }
 

@@ -8,13 +8,13 @@
  * mult and shift have one element per output channel (one in all with PC 0), see aot_requant.h.
  * Arrays of the parameters are in the order depth, height, width (1 and 0 for axes that are
  * absent). With up above 1 there are up - 1 zeros between the positions of x: a transposed
- * convolution. The sums must fit int32. XT, WT, YT are types of aot_codes.h. No scratch; y must not
- * overlap x.
+ * convolution. The sums must fit int32. XT, WT, YT are types of aot_quantised.h. No scratch; y must
+ * not overlap x.
  */
 #ifndef AOT_QCONV_REF_H
 #define AOT_QCONV_REF_H
 
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_requant.h"
 
 typedef struct aot_qconv_ref_params {
@@ -51,7 +51,7 @@ AOT_INLINE int32_t aot_qconv_ref_sum(const void *x, const void *w, int64_t xo, i
                 }
                 i = xo + (((int64_t)z * p->in[1] + row) * p->in[2] + col) * p->ic;
                 for (c = 0; c < group; ++c) {
-                    sum += (aot_code(x, i + c, XT) - p->x_zero) * aot_code(w, wo + c, WT);
+                    sum += (aot_q_load(x, i + c, XT) - p->x_zero) * aot_q_load(w, wo + c, WT);
                 }
             }
         }
@@ -81,7 +81,7 @@ AOT_INLINE void aot_qconv_ref(void *y, const void *x, const void *w, const int32
                         const int32_t k = PC ? oc : 0;
                         const int32_t v =
                             aot_requant(acc, mult[k], shift != NULL ? shift[k] : 0, RQ);
-                        aot_set_code(y, j, aot_code_shifted(v, p->y_zero, p->lo, p->hi), YT);
+                        aot_q_store(y, j, aot_q_shifted(v, p->y_zero, p->lo, p->hi), YT);
                     }
                 }
             }

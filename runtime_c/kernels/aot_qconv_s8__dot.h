@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Convolution of int8 codes by dot products, groups = 1: parameters in aot_qconv_s8_params.h,
+/* Convolution of int8 values by dot products, groups = 1: parameters in aot_qconv_s8_params.h,
  * weights as aot_qdot.h says; bias [C], C = channels rounded up to whole vectors.
  *
  * Rows of the image are copied to scratch with their halo, as many at a time as `STRIP` bytes hold
@@ -21,8 +21,8 @@
 
 typedef aot_qconv_s8_params aot_qconv_s8__dot_params;
 
-/* What becomes of sums: `r` are codes that a sum adds, or a table; `sum` and `more` the parameters
- * of a sum of codes and of a kernel of sums. */
+/* What becomes of sums: `r` are values that a sum adds, or a table; `sum` and `more` the parameters
+ * of a sum of values and of a kernel of sums. */
 typedef struct {
     aot_qvec_out out;
     int8_t *y;
@@ -31,12 +31,12 @@ typedef struct {
     const aot_qconv_sum_params *more;
 } aot_qdot_result;
 
-#define AOT_QDOT_CODES 0
+#define AOT_QDOT_VALUES 0
 #define AOT_QDOT_ADD 1
 #define AOT_QDOT_SUM 2
 #define AOT_QDOT_ACT 3
 
-/* y = codes a + codes b: aot_qadd_s8_row, whole vectors first. */
+/* y = values a + values b: aot_qadd_s8_row, whole vectors first. */
 AOT_INLINE void aot_qdot_add(int8_t *y, const int8_t *a, const int8_t *b, int32_t n,
                              const aot_qbinary_params *p, int ADD) {
     int32_t i = 0;
@@ -53,32 +53,32 @@ AOT_INLINE void aot_qdot_add(int8_t *y, const int8_t *a, const int8_t *b, int32_
     aot_qadd_s8_row(y + i, a + i, b + i, n - i, p, 1, 1, ADD);
 }
 
-/* The sums of channels c..c+n-1 (n <= 2 * V) of the pixel whose first code is `at` codes behind y
- * become codes: KIND AOT_QDOT_CODES by RQ and PC, _ADD these plus r (ADD: KIND of aot_qadd_s8),
+/* The sums of channels c..c+n-1 (n <= 2 * V) of the pixel whose first value is `at` values behind y
+ * become values: KIND AOT_QDOT_VALUES by RQ and PC, _ADD these plus r (ADD: KIND of aot_qadd_s8),
  * _SUM and _ACT as aot_qconv_sum.h and aot_qconv_act.h say. */
 AOT_INLINE void aot_qdot_finish(const aot_qdot_result *z, const int32_t *sums, ptrdiff_t at,
                                 int32_t c, int32_t n, int KIND, int ADD, int RQ, int PC) {
-    int8_t codes[2 * AOT_VLEN];
-    int8_t *const y = z->y + (at + c) * AOT_REQUANT_SIZE(KIND == AOT_QDOT_CODES ? RQ : 0);
+    int8_t values[2 * AOT_VLEN];
+    int8_t *const y = z->y + (at + c) * AOT_REQUANT_SIZE(KIND == AOT_QDOT_VALUES ? RQ : 0);
     int32_t j;
     if (KIND == AOT_QDOT_SUM) {
-        aot_qconv_sum_codes(y, sums, (const int8_t *)z->r + at + c, z->out.mult + c,
-                            z->out.shift + c, n, z->more);
+        aot_qconv_sum_values(y, sums, (const int8_t *)z->r + at + c, z->out.mult + c,
+                             z->out.shift + c, n, z->more);
         return;
     }
     if (KIND == AOT_QDOT_ACT) {
-        aot_qconv_act_codes(y, sums, (const int32_t *)z->r, z->out.mult + c, z->out.shift + c, n,
-                            z->more);
+        aot_qconv_act_values(y, sums, (const int32_t *)z->r, z->out.mult + c, z->out.shift + c, n,
+                             z->more);
         return;
     }
     for (j = 0; j < n; j += AOT_VLEN) {
         const int32_t left = n - j;
-        aot_qvec_store((KIND == AOT_QDOT_ADD ? codes : y) + j * AOT_REQUANT_SIZE(RQ),
+        aot_qvec_store((KIND == AOT_QDOT_ADD ? values : y) + j * AOT_REQUANT_SIZE(RQ),
                        aot_viload(sums + j), &z->out, c + j, left < AOT_VLEN ? (int)left : AOT_VLEN,
                        RQ, PC);
     }
     if (KIND == AOT_QDOT_ADD) {
-        aot_qdot_add(y, codes, (const int8_t *)z->r + at + c, n, z->sum, ADD);
+        aot_qdot_add(y, values, (const int8_t *)z->r + at + c, n, z->sum, ADD);
     }
 }
 

@@ -102,9 +102,9 @@ AOT_INLINE void aot_qconv_s8__mve_inside(int8_t *copy, const aot_qconv_s8__mve_v
 }
 
 /* The window of pixel ox: copied to `copy`, or where it is. */
-AOT_INLINE const int8_t *aot_qconv_s8__mve_codes(int8_t *copy, const aot_qconv_s8__mve_view *v,
-                                                 const aot_qconv_s8__mve_params *p, int32_t ox,
-                                                 int DIRECT) {
+AOT_INLINE const int8_t *aot_qconv_s8__mve_values(int8_t *copy, const aot_qconv_s8__mve_view *v,
+                                                  const aot_qconv_s8__mve_params *p, int32_t ox,
+                                                  int DIRECT) {
     const int8_t *const from = v->x;
     const ptrdiff_t at = v->at + (ptrdiff_t)ox * v->pixel;
     if (DIRECT == 1) {
@@ -193,12 +193,12 @@ AOT_INLINE void aot_qconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, c
             }
             for (ox = 0; ox < p->ow; ++ox) {
                 const int32_t second = first == NULL ? 0 : t.job.chunks * 16;
-                const int8_t *const codes =
-                    aot_qconv_s8__mve_codes(window + second, &view, p, ox, DIRECT);
+                const int8_t *const values =
+                    aot_qconv_s8__mve_values(window + second, &view, p, ox, DIRECT);
                 if (first == NULL) {
-                    first = codes;
+                    first = values;
                 } else {
-                    aot_qmve_rows(&t, to, to + p->oc, first, codes, RQ, PC, NEG, 2);
+                    aot_qmve_rows(&t, to, to + p->oc, first, values, RQ, PC, NEG, 2);
                     to += 2 * p->oc;
                     first = NULL;
                 }

@@ -22,9 +22,9 @@
 typedef aot_qconv_add_params aot_qconv_sum_params;
 
 /* The quantised values of `channels` channels of a pixel. */
-AOT_INLINE void aot_qconv_sum_codes(int8_t *y, const int32_t *sum, const int8_t *r,
-                                    const int32_t *mult, const int8_t *shift, int32_t channels,
-                                    const aot_qconv_sum_params *p) {
+AOT_INLINE void aot_qconv_sum_values(int8_t *y, const int32_t *sum, const int8_t *r,
+                                     const int32_t *mult, const int8_t *shift, int32_t channels,
+                                     const aot_qconv_sum_params *p) {
     const int64_t half = (int64_t)1 << (AOT_QCONV_SUM_BITS - 1);
     int32_t c;
     for (c = 0; c < channels; ++c) {
@@ -46,7 +46,7 @@ AOT_INLINE void aot_qconv_sum_row(int8_t *y, const int32_t *sum, const int8_t *r
     const int32_t channels = p->oc;
     int32_t i;
     for (i = 0; i < n; ++i, y += channels, r += channels, sum += channels) {
-        aot_qconv_sum_codes(y, sum, r, mult, shift, channels, p);
+        aot_qconv_sum_values(y, sum, r, mult, shift, channels, p);
     }
 }
 

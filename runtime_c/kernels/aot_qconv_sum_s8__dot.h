@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Sums of a convolution and codes: see aot_qconv_sum.h and aot_qconv_s8__dot.h. No stage. */
+/* Sums of a convolution and values: see aot_qconv_sum.h and aot_qconv_s8__dot.h. No stage. */
 #ifndef AOT_QCONV_SUM_S8__DOT_H
 #define AOT_QCONV_SUM_S8__DOT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Int8 products on vectors of AOT_VLEN int32 sums by dot products of four codes: what the kernels
+/* Int8 products on vectors of AOT_VLEN int32 sums by dot products of four values: what the kernels
  * aot_q*_s8__dot share.
  *
  * AOT_QDOT_MADD is the CPU's instruction where the compiler is told of it (AVX-512 VNNI, AVX-VNNI,
@@ -11,7 +11,7 @@
  * panel per O vectors of channels, [rows][cols][run / 4][O][V][4], zero past the end of a run and
  * past the last channel; where the channels left fit one vector the last panel has O = 1.
  *
- * FLIP is 128 where the instruction takes unsigned codes: what is read has its top bits turned and
+ * FLIP is 128 where the instruction takes unsigned values: what is read has its top bits turned and
  * counts as unsigned (the bias holds -128 times the sum of the weights); else it is 0.
  */
 #ifndef AOT_QDOT_H
@@ -49,7 +49,7 @@
     ((aot_vi)vdotq_s32((int32x4_t)(acc), (int8x16_t)(x), (int8x16_t)(w)))
 #endif
 
-/* Four codes in every lane. */
+/* Four values in every lane. */
 AOT_INLINE aot_vi aot_qdot_four(const uint8_t *x) {
     int32_t four;
     (void)memcpy(&four, x, sizeof four);
@@ -85,8 +85,8 @@ static AOT_NOINLINE AOT_UNUSED void aot_qdot_plain(int32_t *sums, const uint8_t 
                 for (k = 0; k < window->four; ++k, at += 4, v += 4 * n) {
                     for (j = 0; j < n; ++j) {
                         for (e = 0; e < 4; ++e) {
-                            const int32_t code = FLIP != 0 ? at[e] : (int8_t)at[e];
-                            const uint32_t product = (uint32_t)(code * v[4 * j + e]);
+                            const int32_t value = FLIP != 0 ? at[e] : (int8_t)at[e];
+                            const uint32_t product = (uint32_t)(value * v[4 * j + e]);
                             sums[j] = (int32_t)((uint32_t)sums[j] + product);
                         }
                     }
@@ -179,7 +179,7 @@ AOT_INLINE void aot_qdot_tile(int32_t *sums, const uint8_t *x0, const uint8_t *x
     }
 }
 
-/* n codes, those of an image, with FLIP. */
+/* n values, those of an image, with FLIP. */
 AOT_INLINE void aot_qdot_copy(uint8_t *d, const int8_t *s, ptrdiff_t n, int FLIP) {
     const int32_t turned = FLIP != 0 ? (int32_t)0x80808080U : 0;
     for (; n >= 4 * AOT_VLEN; n -= 4 * AOT_VLEN, d += 4 * AOT_VLEN, s += 4 * AOT_VLEN) {

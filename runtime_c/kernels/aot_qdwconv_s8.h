@@ -107,7 +107,7 @@ AOT_INLINE void aot_qdwconv_s8_tile(int8_t *y, const aot_qdw_job *j, ptrdiff_t a
         AOT_QFENCE();
     }
     AOT_UNROLL(8) for (i = 0; i < P; ++i) {
-        y[i * step] = (int8_t)aot_requant_code(s[i], mult, shift, zero, lo, hi, RQ);
+        y[i * step] = (int8_t)aot_requant_value(s[i], mult, shift, zero, lo, hi, RQ);
     }
 }
 

@@ -46,8 +46,8 @@ AOT_INLINE void aot_qdwconv_s8__mve_plain(const aot_qdwconv_s8__mve_job *j, int 
             for (t = 0; t < j->count; ++t) {
                 sum += j->taps[t][c + i] * w[t * 16 + i];
             }
-            j->y[c + i] = (int8_t)aot_requant_code(sum, j->mult[at], shift, j->zero[0], j->lo[0],
-                                                   j->hi[0], RQ);
+            j->y[c + i] = (int8_t)aot_requant_value(sum, j->mult[at], shift, j->zero[0], j->lo[0],
+                                                    j->hi[0], RQ);
         }
     }
 }
@@ -288,7 +288,7 @@ AOT_INLINE void aot_qdwconv_s8__mve_prepare(aot_qdwconv_s8__mve_state *t, const 
                                             const int8_t *shift, void *scratch,
                                             const aot_qdwconv_s8__mve_params *p, int RQ, int PC,
                                             int NEG) {
-    const int32_t codes = (p->oc + 15) & ~15;
+    const int32_t values = (p->oc + 15) & ~15;
     int32_t i;
     t->w = w;
     t->bias = bias;
@@ -315,9 +315,9 @@ AOT_INLINE void aot_qdwconv_s8__mve_prepare(aot_qdwconv_s8__mve_state *t, const 
         t->taps[i] = t->outside;
         t->step[i] = 0;
     }
-    aot_qmve_fill(t->outside, p->x_zero, codes);
+    aot_qmve_fill(t->outside, p->x_zero, values);
     for (i = 0; t->rest != 0 && i < p->kh * p->kw; ++i) {
-        int8_t *const copy = t->outside + codes + i * 16;
+        int8_t *const copy = t->outside + values + i * 16;
         aot_qmve_fill(copy, 0, 16);
         t->copies[i] = copy;
     }
@@ -351,9 +351,9 @@ AOT_INLINE void aot_qdwconv_s8__mve_aim(const aot_qdwconv_s8__mve_state *t, cons
 /* Where the blocks of a pixel, or the block of a group of pixels, begin. */
 AOT_INLINE void aot_qdwconv_s8__mve_begin(aot_qdwconv_s8__mve_job *j,
                                           const aot_qdwconv_s8__mve_state *t, int GROUP) {
-    const int32_t codes = GROUP > 1 ? 16 : t->full;
+    const int32_t values = GROUP > 1 ? 16 : t->full;
     j->w = t->w;
-    j->w_end = t->w + (ptrdiff_t)codes * j->count;
+    j->w_end = t->w + (ptrdiff_t)values * j->count;
     j->taps = t->taps;
 }
 
@@ -370,7 +370,7 @@ AOT_INLINE void aot_qdwconv_s8__mve_blocks(aot_qdwconv_s8__mve_job *j,
 
 /* The channels after the last sixteen: their quantised values are copied. */
 AOT_INLINE void aot_qdwconv_s8__mve_tail(aot_qdwconv_s8__mve_job *j,
-                                         const aot_qdwconv_s8__mve_state *t, int8_t *codes) {
+                                         const aot_qdwconv_s8__mve_state *t, int8_t *values) {
     const int32_t codes_all = t->full + 16;
     int32_t i;
     for (i = 0; i < j->count; ++i) {
@@ -379,7 +379,7 @@ AOT_INLINE void aot_qdwconv_s8__mve_tail(aot_qdwconv_s8__mve_job *j,
     j->bias = t->tail_bias;
     j->mult = t->tail_mult;
     j->shift = t->tail_shift;
-    j->y = codes;
+    j->y = values;
     j->w = t->w + (ptrdiff_t)t->full * j->count;
     j->w_end = j->w + (ptrdiff_t)j->count * 16;
     j->taps = t->copies;
@@ -389,15 +389,15 @@ AOT_INLINE void aot_qdwconv_s8__mve_tail(aot_qdwconv_s8__mve_job *j,
 AOT_INLINE void aot_qdwconv_s8__mve_pixel(aot_qdwconv_s8__mve_job *j,
                                           const aot_qdwconv_s8__mve_state *t, int8_t *y, int RQ,
                                           int PC, int NEG, int NINE) {
-    int8_t codes[16];
+    int8_t values[16];
     if (t->full != 0) {
         aot_qdwconv_s8__mve_begin(j, t, 1);
         aot_qdwconv_s8__mve_blocks(j, t, y, RQ, PC, NEG, NINE, 1);
     }
     if (t->rest != 0) {
-        aot_qdwconv_s8__mve_tail(j, t, codes);
+        aot_qdwconv_s8__mve_tail(j, t, values);
         aot_qdwconv_s8__mve_run(j, t->fast, RQ, PC, NEG, NINE);
-        aot_qmve_copy(y + t->full, codes, t->rest);
+        aot_qmve_copy(y + t->full, values, t->rest);
     }
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Quantisation whose parameters are found at run time, and integer products that give the sums.
  *
- * aot_qdynamic_u8: scale = (max - min) / 255 of the range of x and 0 (1 if that is empty), zero the
- *   code of 0, y = round(x / scale) + zero saturated, halves to even.
+ * aot_qdynamic_u8: scale = (max - min) / 255 of the range of x and 0 (1 if that is empty), zero its
+ *   zero point, y = round(x / scale) + zero saturated, halves to even.
  * aot_matmulinteger: y [..][m][n] = sum of (a - az) * (b - bz), a [..][m][k], b [..][k][n]; az is
  * one zero point or one per row (a_step 1), bz one or one per column; NULL is 0. The leading axes
  * are dims, outermost first, with element strides in a and b (0 where repeated). aot_convinteger: y
  * [n][oc][out], x [n][ic][in], w [oc][ic / groups][k], arrays in the order depth, height, width;
  * padding adds nothing. xz is one zero point, wz one or one per output channel.
  *
- * Operands are int8 or uint8 (types of aot_codes.h), sums int32, which must hold them. No scratch;
- * results must not overlap operands.
+ * Operands are int8 or uint8 (types of aot_quantised.h), sums int32, which must hold them. No
+ * scratch; results must not overlap operands.
  */
 #ifndef AOT_QDYNAMIC_H
 #define AOT_QDYNAMIC_H
@@ -18,7 +18,7 @@
 #include <stddef.h>
 
 #include "aot_broadcast.h"
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_quantize.h"
 
 typedef struct aot_qdynamic_u8_params {
@@ -28,7 +28,7 @@ typedef struct aot_qdynamic_u8_params {
 AOT_INLINE void aot_qdynamic_u8(uint8_t *y, float *scale, uint8_t *zero, const float *x,
                                 const aot_qdynamic_u8_params *p) {
     float low = 0.0F, high = 0.0F, step, offset;
-    int32_t code;
+    int32_t value;
     int64_t i;
     for (i = 0; i < p->n; ++i) {
         low = x[i] < low ? x[i] : low;
@@ -36,11 +36,11 @@ AOT_INLINE void aot_qdynamic_u8(uint8_t *y, float *scale, uint8_t *zero, const f
     }
     step = high > low ? (high - low) / 255.0F : 1.0F;
     offset = 0.0F - low / step;
-    code = aot_quantize_round(offset < 0.0F ? 0.0F : offset > 255.0F ? 255.0F : offset);
+    value = aot_quantize_round(offset < 0.0F ? 0.0F : offset > 255.0F ? 255.0F : offset);
     *scale = step;
-    *zero = (uint8_t)code;
+    *zero = (uint8_t)value;
     for (i = 0; i < p->n; ++i) {
-        y[i] = aot_quantize_one_u8(x[i] / step, code);
+        y[i] = aot_quantize_one_u8(x[i] / step, value);
     }
 }
 
@@ -55,21 +55,21 @@ AOT_INLINE void aot_matmulinteger_one(int32_t *y, const void *a, const void *b, 
                                       const aot_matmulinteger_params *p, int AT, int BT) {
     int32_t r, q, k;
     for (r = 0; r < p->m; ++r, y += p->n) {
-        const int32_t zero = az != NULL ? aot_code(az, (int64_t)r * p->a_step, AT) : 0;
+        const int32_t zero = az != NULL ? aot_q_load(az, (int64_t)r * p->a_step, AT) : 0;
         for (q = 0; q < p->n; ++q) {
             y[q] = 0;
         }
         for (k = 0; k < p->k; ++k) {
-            const int32_t v = aot_code(a, ao + (int64_t)r * p->k + k, AT) - zero;
+            const int32_t v = aot_q_load(a, ao + (int64_t)r * p->k + k, AT) - zero;
             const int64_t row = bo + (int64_t)k * p->n;
             if (bz == NULL) {
                 for (q = 0; q < p->n; ++q) {
-                    y[q] += v * aot_code(b, row + q, BT);
+                    y[q] += v * aot_q_load(b, row + q, BT);
                 }
             } else {
                 for (q = 0; q < p->n; ++q) {
-                    const int32_t own = aot_code(bz, (int64_t)q * p->b_step, BT);
-                    y[q] += v * (aot_code(b, row + q, BT) - own);
+                    const int32_t own = aot_q_load(bz, (int64_t)q * p->b_step, BT);
+                    y[q] += v * (aot_q_load(b, row + q, BT) - own);
                 }
             }
         }
@@ -122,7 +122,7 @@ AOT_INLINE int32_t aot_convinteger_sum(const void *x, const void *w, int64_t xo,
                     if (z >= 0 && z < p->in[0] && row >= 0 && row < p->in[1] && col >= 0 &&
                         col < p->in[2]) {
                         const int64_t i = ((int64_t)z * p->in[1] + row) * p->in[2] + col;
-                        sum += (aot_code(x, xo + i, XT) - xz) * (aot_code(w, wo, WT) - wz);
+                        sum += (aot_q_load(x, xo + i, XT) - xz) * (aot_q_load(w, wo, WT) - wz);
                     }
                 }
             }
@@ -136,11 +136,11 @@ AOT_INLINE void aot_convinteger(int32_t *y, const void *x, const void *w, const 
     const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2];
     const int32_t group = p->ic / p->groups, results = p->oc / p->groups;
     const int64_t window = (int64_t)p->k[0] * p->k[1] * p->k[2] * group;
-    const int32_t x_zero = xz != NULL ? aot_code(xz, 0, XT) : 0;
+    const int32_t x_zero = xz != NULL ? aot_q_load(xz, 0, XT) : 0;
     int32_t n, oc, z, r, q;
     for (n = 0; n < p->n; ++n) {
         for (oc = 0; oc < p->oc; ++oc) {
-            const int32_t w_zero = wz != NULL ? aot_code(wz, (int64_t)oc * p->w_step, WT) : 0;
+            const int32_t w_zero = wz != NULL ? aot_q_load(wz, (int64_t)oc * p->w_step, WT) : 0;
             const int64_t xo = ((int64_t)n * p->ic + (int64_t)(oc / results) * group) * plane;
             for (z = 0; z < p->out[0]; ++z) {
                 for (r = 0; r < p->out[1]; ++r) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Matrix product of int8 codes by dot products: y[m][n] = x[m][k] * w[n][k], parameters in
+/* Matrix product of int8 values by dot products: y[m][n] = x[m][k] * w[n][k], parameters in
  * aot_qconv_s8_params.h; a 1x1 convolution of m pixels (aot_qconv_s8__dot.h).
  */
 #ifndef AOT_QFC_S8__DOT_H

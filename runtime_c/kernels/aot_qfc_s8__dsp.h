@@ -23,15 +23,15 @@ AOT_INLINE void aot_qfc_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, con
     const aot_dsp_out o = {mult, shift, p->y_zero, p->lo, p->hi};
     int32_t sum[4], row, c;
     for (row = 0; row < p->m; ++row, x += p->k) {
-        const int8_t *codes = x;
+        const int8_t *values = x;
         if (scratch != NULL && depth != p->k) {
             (void)memcpy(scratch, x, (size_t)p->k);
             (void)memset((int8_t *)scratch + p->k, 0, (size_t)(depth - p->k));
-            codes = (const int8_t *)scratch;
+            values = (const int8_t *)scratch;
         }
         for (c = 0; c < p->n; c += 4) {
             const int32_t n = p->n - c < 4 ? p->n - c : 4;
-            aot_dsp_1x4(sum, codes, w + c * depth, depth / 8, bias + c, WIDE);
+            aot_dsp_1x4(sum, values, w + c * depth, depth / 8, bias + c, WIDE);
             aot_dsp_store(y, sum, c, n, &o, RQ, PC, CLIP, WIDE);
             y += n;
         }

@@ -3,10 +3,10 @@
  * y = clamp(requantise(sum of (a - a_zero) * (b - b_zero)) + y_zero, lo, hi).
  *
  * The leading axes are dims, outermost first, with element strides in a and b (0 where repeated).
- * mult and shift have one element; AT, BT, YT are types of aot_codes.h. RQ is one of aot_requant.h
- * where the sums fit int32. AOT_QMATMUL_WIDE, for 16-bit quantised values: sums of 64 bits, below
- * 2^62, become sum * mult * 2^-(31 + shift), rounded once, halves to even; 0 < mult < 2^31, 0 <=
- * shift <= 62. No scratch; y must not overlap a or b.
+ * mult and shift have one element; AT, BT, YT are types of aot_quantised.h. RQ is one of
+ * aot_requant.h where the sums fit int32. AOT_QMATMUL_WIDE, for 16-bit quantised values: sums of 64
+ * bits, below 2^62, become sum * mult * 2^-(31 + shift), rounded once, halves to even; 0 < mult <
+ * 2^31, 0 <= shift <= 62. No scratch; y must not overlap a or b.
  */
 #ifndef AOT_QMATMUL_REF_H
 #define AOT_QMATMUL_REF_H
@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 #include "aot_broadcast.h"
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_requant.h"
 
 #define AOT_QMATMUL_WIDE 4 /* beyond the arithmetics of aot_requant.h */
@@ -42,7 +42,7 @@ AOT_INLINE int64_t aot_qmatmul_sum(const void *a, const void *b, int64_t ao, int
                                    const aot_qmatmul_ref_params *p, int AT, int BT) {
     int64_t sum = 0;
     for (int32_t k = 0; k < p->k; ++k, ++ao, bo += p->n) {
-        sum += (int64_t)(aot_code(a, ao, AT) - p->a_zero) * (aot_code(b, bo, BT) - p->b_zero);
+        sum += (int64_t)(aot_q_load(a, ao, AT) - p->a_zero) * (aot_q_load(b, bo, BT) - p->b_zero);
     }
     return sum;
 }
@@ -61,15 +61,15 @@ AOT_INLINE void aot_qmatmul_ref(void *y, const void *a, const void *b, const int
                     v = aot_qmatmul_scaled(
                         aot_qmatmul_sum(a, b, ao + (int64_t)r * p->k, bo + q, p, AT, BT), mult[0],
                         shift[0]);
-                    aot_set_code(y, j, aot_code_shifted(v, p->y_zero, p->lo, p->hi), YT);
+                    aot_q_store(y, j, aot_q_shifted(v, p->y_zero, p->lo, p->hi), YT);
                     continue;
                 }
                 for (k = 0; k < p->k; ++k) {
-                    sum += (aot_code(a, ao + (int64_t)r * p->k + k, AT) - p->a_zero) *
-                           (aot_code(b, bo + (int64_t)k * p->n + q, BT) - p->b_zero);
+                    sum += (aot_q_load(a, ao + (int64_t)r * p->k + k, AT) - p->a_zero) *
+                           (aot_q_load(b, bo + (int64_t)k * p->n + q, BT) - p->b_zero);
                 }
                 v = aot_requant(sum, mult[0], shift != NULL ? shift[0] : 0, RQ);
-                aot_set_code(y, j, aot_code_shifted(v, p->y_zero, p->lo, p->hi), YT);
+                aot_q_store(y, j, aot_q_shifted(v, p->y_zero, p->lo, p->hi), YT);
             }
         }
         for (d = AOT_BROADCAST_DIMS - 1; d >= 0; --d) {

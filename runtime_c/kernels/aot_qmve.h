@@ -62,8 +62,8 @@ AOT_INLINE int32_t aot_qmve_sum(const int8_t *x, const int8_t *w, int32_t chunks
 /* The quantised value of one sum, its channel's four being at `c`. */
 AOT_INLINE int8_t aot_qmve_code(const aot_qmve_job *j, int32_t sum, int32_t c, int RQ, int PC) {
     const int32_t at = PC ? c : 0;
-    return (int8_t)aot_requant_code(j->bias[c] + sum, j->mult[at], RQ == 0 ? 0 : j->shift[at],
-                                    j->zero, j->lo + j->zero, j->hi + j->zero, RQ);
+    return (int8_t)aot_requant_value(j->bias[c] + sum, j->mult[at], RQ == 0 ? 0 : j->shift[at],
+                                     j->zero, j->lo + j->zero, j->hi + j->zero, RQ);
 }
 
 AOT_INLINE void aot_qmve_plain(const aot_qmve_job *j, int RQ, int PC, int ROWS) {
@@ -443,14 +443,14 @@ AOT_INLINE void aot_qmve_begin(aot_qmve_weights *t, int8_t *y0, int8_t *y1) {
     j->w_end = t->w + (ptrdiff_t)t->full * j->chunks * 16;
 }
 
-/* The channels after the last four, to `codes`. */
-AOT_INLINE void aot_qmve_tail(aot_qmve_weights *t, int8_t *codes) {
+/* The channels after the last four, to `values`. */
+AOT_INLINE void aot_qmve_tail(aot_qmve_weights *t, int8_t *values) {
     aot_qmve_job *const j = &t->job;
     j->mult = t->tail_mult;
     j->shift = t->tail_shift;
     j->bias = t->tail_bias;
-    j->y0 = codes;
-    j->y1 = codes + 4;
+    j->y0 = values;
+    j->y1 = values + 4;
     j->w = t->w + (ptrdiff_t)t->full * j->chunks * 16;
     j->w_end = j->w + (ptrdiff_t)j->chunks * 64;
 }
@@ -459,12 +459,12 @@ AOT_INLINE void aot_qmve_tail(aot_qmve_weights *t, int8_t *codes) {
  * ROWS 1. */
 AOT_INLINE void aot_qmve_rows(aot_qmve_weights *t, int8_t *y0, int8_t *y1, const int8_t *x0,
                               const int8_t *x1, int RQ, int PC, int NEG, int ROWS) {
-    int8_t codes[8];
+    int8_t values[8];
     int32_t i, at = 0;
     t->job.x0 = x0;
     t->job.x1 = x1;
     if (t->full == 0) {
-        aot_qmve_tail(t, codes);
+        aot_qmve_tail(t, values);
     } else {
         aot_qmve_begin(t, y0, y1);
     }
@@ -472,13 +472,13 @@ AOT_INLINE void aot_qmve_rows(aot_qmve_weights *t, int8_t *y0, int8_t *y1, const
         aot_qmve_run(&t->job, t->fast, RQ, PC, NEG, ROWS);
         if (at == 0 && t->full != 0) {
             at = t->full;
-            aot_qmve_tail(t, codes);
+            aot_qmve_tail(t, values);
             continue;
         }
         for (i = t->full; i < t->oc; ++i) {
-            y0[i] = codes[i - t->full];
+            y0[i] = values[i - t->full];
             if (ROWS == 2) {
-                y1[i] = codes[i - t->full + 4];
+                y1[i] = values[i - t->full + 4];
             }
         }
         return;

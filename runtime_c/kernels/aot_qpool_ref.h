@@ -4,7 +4,7 @@
  *
  * MAX 1: the largest quantised value instead of the sum, requantised as one position; with RQ 3
  * stored as it is. Every window has a position inside the input. XT and YT are types of
- * aot_codes.h; sums must fit 30 bits. No scratch; y must not overlap x.
+ * aot_quantised.h; sums must fit 30 bits. No scratch; y must not overlap x.
  */
 #ifndef AOT_QPOOL_REF_H
 #define AOT_QPOOL_REF_H
@@ -23,7 +23,7 @@ AOT_INLINE int32_t aot_qpool_ref_window(const void *x, int64_t at, const aot_qav
             const int64_t row = span[1].at + (int64_t)b * p->d[1];
             const int64_t from = at + ((z * p->in[1] + row) * p->in[2] + span[2].at) * p->c;
             for (e = 0; e < span[2].taps; ++e) {
-                const int32_t v = aot_code(x, from + (int64_t)e * p->d[2] * p->c, XT);
+                const int32_t v = aot_q_load(x, from + (int64_t)e * p->d[2] * p->c, XT);
                 found = !MAX ? found + v : v > found ? v : found;
             }
         }
@@ -41,7 +41,7 @@ AOT_INLINE void aot_qpool_ref_pixel(void *y, int64_t to, const void *x, int64_t 
     int32_t c;
     for (c = 0; c < p->c; ++c) {
         const int32_t v = aot_qpool_ref_window(x, image + c, span, p, MAX, XT);
-        aot_set_code(
+        aot_q_store(
             y, to + c,
             aot_qavgpool_one(v, MAX ? 1 : taps, positions, mult, shift, p, RQ, MAX ? 0 : VARY), YT);
     }

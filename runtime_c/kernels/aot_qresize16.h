@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Resizing of quantised values of which some have 16 bits, of types XT and YT of aot_codes.h, along
- * up to three neighbouring axes at once.
+/* Resizing of quantised values of which some have 16 bits, of types XT and YT of aot_quantised.h,
+ * along up to three neighbouring axes at once.
  *
  * Sums in 64 bits of quantised values times weights in fixed point. What float32 makes of them
  * differs by less than slack * 2^-24 of the sum of their sizes; where that may change the quantised
@@ -10,7 +10,7 @@
 #ifndef AOT_QRESIZE16_H
 #define AOT_QRESIZE16_H
 
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_qresize_s8.h"
 
 /* Bits of a sum that are multiplied apart from those above. */
@@ -28,7 +28,7 @@ typedef struct aot_qresize16_params {
     int32_t slack;   /* roundings of float32 */
     int64_t error;   /* of a sum, by the fixed point of the weights */
     int32_t x_zero, y_zero, lo, hi;
-    int32_t outside;        /* code of outputs with a tap -1 */
+    int32_t outside;        /* value of outputs with a tap -1 */
     int32_t sig[2], exp[2]; /* scales of x and y, see aot_qexact.h */
 } aot_qresize16_params;
 
@@ -82,7 +82,7 @@ AOT_INLINE aot_qresize16_float aot_qresize16_plus(aot_qresize16_float a, aot_qre
 
 AOT_INLINE aot_qresize16_float aot_qresize16_value(const void *x, int64_t at,
                                                    const aot_qresize16_params *p, int XT) {
-    const int32_t d = aot_code(x, at, XT) - p->x_zero;
+    const int32_t d = aot_q_load(x, at, XT) - p->x_zero;
     const uint64_t size = (uint64_t)(uint32_t)(d < 0 ? -d : d) * (uint32_t)p->sig[0];
     const aot_qresize16_float r = {aot_qexact_of(size, p->exp[0]), d < 0};
     return r;
@@ -129,8 +129,8 @@ static AOT_NOINLINE AOT_UNUSED int32_t aot_qresize16_exact(const aot_qresize16_l
 /* -- fixed point ------------------------------------------------------------------------------ */
 
 AOT_INLINE int32_t aot_qresize16_limit(int64_t q, const aot_qresize16_params *p) {
-    const int64_t code = q + p->y_zero;
-    return (int32_t)(code < p->lo ? p->lo : code > p->hi ? p->hi : code);
+    const int64_t value = q + p->y_zero;
+    return (int32_t)(value < p->lo ? p->lo : value > p->hi ? p->hi : value);
 }
 
 AOT_INLINE int32_t aot_qresize16_scaled(int64_t sum, const aot_qresize16_params *p) {
@@ -147,7 +147,7 @@ AOT_INLINE int32_t aot_qresize16_code(const aot_qresize_tap *tap, int32_t n,
     int64_t sum = 0, size = 0;
     for (int32_t t = 0; t < n; ++t) {
         const int64_t part =
-            (int64_t)tap[t].weight * (aot_code(x, from + tap[t].at, XT) - p->x_zero);
+            (int64_t)tap[t].weight * (aot_q_load(x, from + tap[t].at, XT) - p->x_zero);
         sum += part;
         size += part < 0 ? -part : part;
     }
@@ -196,9 +196,9 @@ AOT_INLINE void aot_qresize16_place(void *y, const void *x, aot_qresize_tap *tap
     const int64_t out = (int64_t)p->out[0] * p->out[1] * p->out[2] * p->inner;
     for (int32_t o = 0; o < p->outer; ++o) {
         for (int32_t i = 0; i < p->inner; ++i) {
-            const int32_t code =
+            const int32_t value =
                 n < 0 ? p->outside : aot_qresize16_code(tap, n, l, x, o * in + i, p, XT, NESTED);
-            aot_set_code(y, o * out + to + i, code, YT);
+            aot_q_store(y, o * out + to + i, value, YT);
         }
     }
 }

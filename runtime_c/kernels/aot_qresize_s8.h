@@ -21,7 +21,7 @@ typedef struct aot_qresize_s8_params {
     int32_t mult;    /* y - y_zero = sum * mult / 2^shift */
     int32_t shift;   /* 1..62 */
     int32_t x_zero, y_zero, lo, hi;
-    int32_t outside;        /* code of outputs with a tap -1 */
+    int32_t outside;        /* value of outputs with a tap -1 */
     int32_t sig[2], exp[2]; /* scales of x and y, see aot_qexact.h */
 } aot_qresize_s8_params;
 

@@ -9,15 +9,15 @@
 #ifndef AOT_QRNN_S16_H
 #define AOT_QRNN_S16_H
 
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_qrnn_s8.h"
 
 #define AOT_QRNN_SUM_BITS 32 /* fraction bits of arguments while they are summed */
 
-/* Quantised values of a state: code = h * mult / 2^shift + zero for h with 30 fraction bits. */
-typedef struct aot_qrnn_s16_codes {
+/* Quantised values of a state: value = h * mult / 2^shift + zero for h with 30 fraction bits. */
+typedef struct aot_qrnn_s16_values {
     int32_t mult, shift, zero, lo, hi;
-} aot_qrnn_s16_codes;
+} aot_qrnn_s16_values;
 
 /* One direction of a layer. Strides in elements. */
 typedef struct aot_qrnn_s16_params {
@@ -75,7 +75,7 @@ AOT_INLINE void aot_qrnn_fine_rows(int32_t *gates, const void *x, int64_t at, co
         if (x != NULL) {
             int64_t sum = 0;
             for (int32_t k = 0; k < p->input; ++k) {
-                sum += (int64_t)aot_code(x, at + k, XT) * w[k];
+                sum += (int64_t)aot_q_load(x, at + k, XT) * w[k];
             }
             total += (sum * m->mult[first + i]) >> p->x_shift;
         }
@@ -138,11 +138,11 @@ AOT_INLINE void aot_qrnn_fine_gru(const void *x, int64_t at, aot_qrnn_s16_layer 
     }
 }
 
-AOT_INLINE void aot_qrnn_fine_codes(void *y, int64_t at, const int32_t *h, int32_t n,
-                                    const aot_qrnn_s16_codes *c, int T) {
+AOT_INLINE void aot_qrnn_fine_values(void *y, int64_t at, const int32_t *h, int32_t n,
+                                     const aot_qrnn_s16_values *c, int T) {
     for (int32_t i = 0; i < n; ++i) {
         const int64_t q = aot_qrnn_round((int64_t)h[i] * c->mult, c->shift) + c->zero;
-        aot_set_code(y, at + i, (int32_t)(q < c->lo ? c->lo : q > c->hi ? c->hi : q), T);
+        aot_q_store(y, at + i, (int32_t)(q < c->lo ? c->lo : q > c->hi ? c->hi : q), T);
     }
 }
 
@@ -156,20 +156,21 @@ AOT_INLINE void aot_qrnn_fine_parts(aot_qrnn_s16_layer *m, void *scratch, int32_
 }
 
 /* y quantised values of all steps and last those of the last one computed, by strides; one of them
-   may be NULL (Y, LAST: which are not); XT, YT, LT: types of aot_codes.h. x [steps][batch][input]
-   by strides; w [gates*hidden][input], r [gates*hidden][hidden]; mult int32, with 32 + x_shift
-   fraction bits, of the sums over x, then with 32 + h_shift - h_bits those over the state; bias
-   int64 with 32, the zero point of x in it, for a GRU with LINEAR (the reset gate scales the
-   candidate's recurrent sum) followed by the candidate's recurrent bias [hidden]. Multiplied sums
-   are below 2^62, all of an argument below 2^61. At most 1023 steps of an LSTM. States begin with
-   zero. Scratch, aligned to 8: int64 hidden, int32 (gates + 3) * hidden. Not in place. */
+   may be NULL (Y, LAST: which are not); XT, YT, LT: types of aot_quantised.h. x
+   [steps][batch][input] by strides; w [gates*hidden][input], r [gates*hidden][hidden]; mult int32,
+   with 32 + x_shift fraction bits, of the sums over x, then with 32 + h_shift - h_bits those over
+   the state; bias int64 with 32, the zero point of x in it, for a GRU with LINEAR (the reset gate
+   scales the candidate's recurrent sum) followed by the candidate's recurrent bias [hidden].
+   Multiplied sums are below 2^62, all of an argument below 2^61. At most 1023 steps of an LSTM.
+   States begin with zero. Scratch, aligned to 8: int64 hidden, int32 (gates + 3) * hidden. Not in
+   place. */
 AOT_INLINE void aot_qrnn_s16(void *y, void *last, const void *x, const int8_t *w, const int8_t *r,
                              const int32_t *mult, const int64_t *bias, const int32_t *table,
                              void *scratch, const aot_qrnn_s16_params *p, int KIND, int LINEAR,
                              int Y, int LAST, int XT, int YT, int LT) {
-    const aot_qrnn_s16_codes every = {p->y_mult, p->y_shift, p->y_zero, p->y_lo, p->y_hi};
-    const aot_qrnn_s16_codes final = {p->last_mult, p->last_shift, p->last_zero, p->last_lo,
-                                      p->last_hi};
+    const aot_qrnn_s16_values every = {p->y_mult, p->y_shift, p->y_zero, p->y_lo, p->y_hi};
+    const aot_qrnn_s16_values final = {p->last_mult, p->last_shift, p->last_zero, p->last_lo,
+                                       p->last_hi};
     const int32_t n = p->hidden;
     const int32_t gates = KIND == AOT_QRNN_LSTM ? 4 : KIND == AOT_QRNN_GRU ? 3 : 1;
     aot_qrnn_s16_layer m = {w, r, mult, table, bias, NULL, NULL, NULL, NULL, NULL};
@@ -192,12 +193,12 @@ AOT_INLINE void aot_qrnn_s16(void *y, void *last, const void *x, const int8_t *w
                 m.h[i] = aot_qrnn_fine_tanh(m.gates[i], table, 24);
             }
             if (Y != 0) {
-                aot_qrnn_fine_codes(y, (int64_t)b * p->y_batch + (int64_t)t * p->y_time, m.h, n,
-                                    &every, YT);
+                aot_qrnn_fine_values(y, (int64_t)b * p->y_batch + (int64_t)t * p->y_time, m.h, n,
+                                     &every, YT);
             }
         }
         if (LAST != 0) {
-            aot_qrnn_fine_codes(last, (int64_t)b * p->last_batch, m.h, n, &final, LT);
+            aot_qrnn_fine_values(last, (int64_t)b * p->last_batch, m.h, n, &final, LT);
         }
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Softmax and its logarithm along one axis, between quantised values of 8 or 16 bits, in integers:
- * x and y are [outer][axis][inner], of types XT and YT of aot_codes.h.
+ * x and y are [outer][axis][inner], of types XT and YT of aot_quantised.h.
  *
  * Values and their differences to the largest are rounded as float32 rounds them, whole numbers of
  * 2^exp of the scale of x; the powers of e are off by less than 2^-30, and
@@ -14,7 +14,7 @@
 
 #include <stddef.h>
 
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_qexact.h"
 
 typedef struct aot_qsoftmax16_params {
@@ -33,8 +33,8 @@ AOT_INLINE uint64_t aot_qsoftmax16_single(uint64_t v) {
 }
 
 /* The value of a quantised value in units of 2^exp of the scale of x. */
-AOT_INLINE int64_t aot_qsoftmax16_value(int32_t code, const aot_qsoftmax16_params *p) {
-    const int32_t d = code - p->x_zero;
+AOT_INLINE int64_t aot_qsoftmax16_value(int32_t value, const aot_qsoftmax16_params *p) {
+    const int32_t d = value - p->x_zero;
     const uint32_t size = (uint32_t)(d < 0 ? -d : d);
     const int64_t v = (int64_t)aot_qsoftmax16_single((uint64_t)size * (uint32_t)p->sig[0]);
     return d < 0 ? -v : v;
@@ -96,12 +96,12 @@ static AOT_NOINLINE AOT_UNUSED int32_t aot_qsoftmax16_exact(uint32_t power, aot_
 
 AOT_INLINE int32_t aot_qsoftmax16_limit(uint64_t v, const aot_qsoftmax16_params *p) {
     const uint64_t top = AOT_REQUANT_LIMIT;
-    return aot_code_shifted((int32_t)(v > top ? top : v), p->y_zero, p->lo, p->hi);
+    return aot_q_shifted((int32_t)(v > top ? top : v), p->y_zero, p->lo, p->hi);
 }
 
 /* float32 is off by less than 2^-21 of the value. */
-AOT_INLINE int32_t aot_qsoftmax16_code(uint32_t power, const aot_qsoftmax16_scale *s,
-                                       const aot_qsoftmax16_params *p) {
+AOT_INLINE int32_t aot_qsoftmax16_result(uint32_t power, const aot_qsoftmax16_scale *s,
+                                         const aot_qsoftmax16_params *p) {
     const uint64_t half = UINT64_C(1) << (s->shift - 1), v = power * s->factor;
     const uint64_t error = (v >> 21) + 1U;
     const int32_t down = aot_qsoftmax16_limit((v + half - error) >> s->shift, p);
@@ -132,28 +132,28 @@ static AOT_NOINLINE AOT_UNUSED aot_qexact aot_qsoftmax16_log(uint64_t sum) {
 }
 
 /* -(d * 2^exp + log), rounded as float32 rounds it and its quotient by the scale of y. */
-static AOT_NOINLINE AOT_UNUSED int32_t aot_qsoftmax16_log_code(uint64_t d, aot_qexact log,
-                                                               const aot_qsoftmax16_params *p) {
+static AOT_NOINLINE AOT_UNUSED int32_t aot_qsoftmax16_log_result(uint64_t d, aot_qexact log,
+                                                                 const aot_qsoftmax16_params *p) {
     const aot_qexact y = {(uint32_t)p->sig[1], p->exp[1]};
     int swapped;
     const aot_qexact v = aot_qexact_sum(aot_qexact_of(d, p->exp[0]), log, 0, &swapped);
     const int32_t q = aot_qexact_rint(aot_qexact_over(v, y));
-    return aot_code_shifted(-q, p->y_zero, p->lo, p->hi);
+    return aot_q_shifted(-q, p->y_zero, p->lo, p->hi);
 }
 
 /* One row of `axis` quantised values, `step` apart. */
 AOT_INLINE void aot_qsoftmax16_row(void *y, const void *x, int64_t from, const uint32_t *table,
                                    uint32_t *powers, const aot_qsoftmax16_params *p, int XT, int YT,
                                    int LOG) {
-    int32_t most = aot_code(x, from, XT);
+    int32_t most = aot_q_load(x, from, XT);
     uint64_t sum = 0;
     for (int64_t k = 1; k < p->axis; ++k) {
-        const int32_t code = aot_code(x, from + k * p->inner, XT);
-        most = code > most ? code : most;
+        const int32_t value = aot_q_load(x, from + k * p->inner, XT);
+        most = value > most ? value : most;
     }
     const int64_t top = aot_qsoftmax16_value(most, p);
     for (int64_t k = 0; k < p->axis; ++k) {
-        const int64_t v = aot_qsoftmax16_value(aot_code(x, from + k * p->inner, XT), p);
+        const int64_t v = aot_qsoftmax16_value(aot_q_load(x, from + k * p->inner, XT), p);
         const uint32_t power =
             aot_qsoftmax16_power(aot_qsoftmax16_single((uint64_t)(top - v)), table, p);
         sum += power;
@@ -165,13 +165,13 @@ AOT_INLINE void aot_qsoftmax16_row(void *y, const void *x, int64_t from, const u
         const aot_qexact log = aot_qsoftmax16_log(sum);
         for (int64_t k = 0; k < p->axis; ++k) {
             const int64_t at = from + k * p->inner;
-            const int64_t v = aot_qsoftmax16_value(aot_code(x, at, XT), p);
-            aot_set_code(y, at, aot_qsoftmax16_log_code((uint64_t)(top - v), log, p), YT);
+            const int64_t v = aot_qsoftmax16_value(aot_q_load(x, at, XT), p);
+            aot_q_store(y, at, aot_qsoftmax16_log_result((uint64_t)(top - v), log, p), YT);
         }
     } else {
         const aot_qsoftmax16_scale s = aot_qsoftmax16_prepare(sum, p);
         for (int64_t k = 0; k < p->axis; ++k) {
-            aot_set_code(y, from + k * p->inner, aot_qsoftmax16_code(powers[k], &s, p), YT);
+            aot_q_store(y, from + k * p->inner, aot_qsoftmax16_result(powers[k], &s, p), YT);
         }
     }
 }

@@ -10,7 +10,7 @@
 #ifndef AOT_QSOFTMAX_S16_H
 #define AOT_QSOFTMAX_S16_H
 
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_requant.h"
 
 typedef struct aot_qsoftmax_s16_params {

@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_requant.h"
 
 typedef struct aot_qsoftmax_s8_params {
@@ -87,7 +87,7 @@ AOT_INLINE int8_t aot_qsoftmax_code(int32_t entry, const aot_qsoftmax_scale *s, 
         const uint64_t product = (uint64_t)(uint32_t)entry * s->scale;
         v = (int32_t)((product + (UINT64_C(1) << (s->shift - 1))) >> s->shift);
     }
-    return (int8_t)aot_code_shifted(v, y_zero, -128, 127);
+    return (int8_t)aot_q_shifted(v, y_zero, -128, 127);
 }
 
 AOT_INLINE int32_t aot_qsoftmax_entry(const int32_t *table, int32_t d, int32_t last) {

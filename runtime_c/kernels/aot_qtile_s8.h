@@ -130,7 +130,7 @@ AOT_INLINE void aot_qtile_s8_store(int8_t *y, ptrdiff_t pitch, const int32_t *su
     for (j = 0; j < channels; ++j, ++y, ++sum) {
         const int32_t m = mult[PC ? j : 0], s = RQ != 0 ? shift[PC ? j : 0] : 0;
         AOT_UNROLL(16) for (i = 0; i < P; ++i) {
-            y[i * pitch] = (int8_t)aot_requant_code(sum[i * O], m, s, zero, lo, hi, RQ);
+            y[i * pitch] = (int8_t)aot_requant_value(sum[i * O], m, s, zero, lo, hi, RQ);
         }
     }
 }

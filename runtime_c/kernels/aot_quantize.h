@@ -4,7 +4,7 @@
  *
  * x and y are [outer][axis][inner]; element (o, a, i) uses the scale and the zero point at
  * o * so + a / block * sa + i * si. zero may be NULL. Rounding is to nearest even, NaN counts
- * as 0. Types s8 u8 s16 u16; s4 u4 s2 u2 and f4 (float4e2m1) with a byte per code; dequantising
+ * as 0. Types s8 u8 s16 u16; s4 u4 s2 u2 and f4 (float4e2m1) with a byte per value; dequantising
  * also s32; f8 stands for every float8 (M, BIAS, KIND and SATURATE as in aot_cast_f8.h). No
  * scratch, y is not x.
  */

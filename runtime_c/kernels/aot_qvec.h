@@ -202,7 +202,7 @@ AOT_INLINE void aot_qvec_store(int8_t *y, aot_vi sum, const aot_qvec_out *o, int
         aot_vistore(lanes, sum);
         for (i = 0; i < n; ++i) {
             const int32_t k = PC ? c + i : 0, s = RQ != 0 ? o->shift[k] : 0;
-            y[i] = (int8_t)aot_requant_code(lanes[i], o->mult[k], s, o->zero, o->lo, o->hi, RQ);
+            y[i] = (int8_t)aot_requant_value(lanes[i], o->mult[k], s, o->zero, o->lo, o->hi, RQ);
         }
     }
 }

@@ -146,8 +146,8 @@ AOT_INLINE int32_t aot_requant(int32_t acc, int32_t mult, int32_t shift, int RQ)
 
 /* The 8-bit quantised value of a sum; lo and hi are bounds of the quantised value, zero is within 8
  * bits. */
-AOT_INLINE int32_t aot_requant_code(int32_t acc, int32_t mult, int32_t shift, int32_t zero,
-                                    int32_t lo, int32_t hi, int RQ) {
+AOT_INLINE int32_t aot_requant_value(int32_t acc, int32_t mult, int32_t shift, int32_t zero,
+                                     int32_t lo, int32_t hi, int RQ) {
     const int32_t v =
         RQ == 1 ? aot_requant_integer(acc, mult, shift, 1) : aot_requant(acc, mult, shift, RQ);
     return aot_requant_clamp(v, lo - zero, hi - zero) + zero;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Where the rows of an image of int8 codes are, for kernels that read windows of rows.
+/* Where the rows of an image of int8 values are, for kernels that read windows of rows.
  *
  * AOT_AT(x, row, offset, linear): byte `offset` of row `row` of the image that x points at. Rows
  * follow each other, and `linear` says where that is. A file that makes results row by row defines

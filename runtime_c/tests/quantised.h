@@ -72,7 +72,7 @@ static AOT_UNUSED int64_t within(int64_t v, int64_t lo, int64_t hi) {
 }
 
 /* Quantised values of int8, the ends of the range often. */
-static AOT_UNUSED int8_t *some_codes(ptrdiff_t n, int lo) {
+static AOT_UNUSED int8_t *some_values(ptrdiff_t n, int lo) {
     int8_t *x = NEW(int8_t, n);
     for (ptrdiff_t i = 0; i < n; ++i) {
         x[i] = (int8_t)within(check_integer(-160, 160), lo, 127);
@@ -151,8 +151,8 @@ static AOT_UNUSED int32_t *folded(const int32_t *bias, const int8_t *w, int oc, 
 }
 
 /* Quantised values [pixels][oc] against sums. */
-static AOT_UNUSED void same_codes(const char *what, const int8_t *y, const int64_t *sums, int n,
-                                  int oc, const scales *s, int y_zero, int lo, int hi) {
+static AOT_UNUSED void same_values(const char *what, const int8_t *y, const int64_t *sums, int n,
+                                   int oc, const scales *s, int y_zero, int lo, int hi) {
     for (int i = 0; i < n; ++i) {
         same_at(what, i, y[i], within(rescaled(sums[i], s, i % oc) + y_zero, lo, hi));
     }
@@ -206,7 +206,7 @@ static AOT_UNUSED int8_t *dot_weights(const int8_t *w, int n, int runs, int run,
     return to;
 }
 
-/* The bias of codes that count as unsigned; w [n][depth]. */
+/* The bias of values that count as unsigned; w [n][depth]. */
 static AOT_UNUSED int32_t *dot_bias(const int32_t *bias, const int8_t *w, int n, int depth, int V,
                                     int flip) {
     int32_t *to = NEW(int32_t, up_to(n, V));

@@ -151,14 +151,14 @@ static void test_matmul(int m, int n, int k, int tile, int turned) {
     check_free();
 }
 
-/* w = (code - zero) * scale, a scale and a zero per block of rows of each column. */
+/* w = (q - zero) * scale, a scale and a zero per block of rows of each column. */
 static void test_q4(int m, int n, int k, int block, int tile) {
     const int P = tiles[tile][0], O = tiles[tile][1], vectors = blocks(n, V);
     const int run = 2 * block, rows = (k + 1) / 2, parts = (k + block - 1) / block;
     const int group = O < vectors ? O : vectors, most = run < k + 1 ? run : k + 1;
     const aot_matmul_f32_q4_params p = {m, n, k, block, run};
     float *x = NEW(float, m *k), *bias = NEW(float, n), *y = NEW(float, m *n);
-    uint8_t *q = NEW(uint8_t, k * n), *codes = NEW(uint8_t, rows * vectors * V), *c = codes;
+    uint8_t *q = NEW(uint8_t, k * n), *values = NEW(uint8_t, rows * vectors * V), *c = values;
     float *scale = NEW(float, parts *n), *zero = NEW(float, parts *n), *f;
     float *factors = NEW(float, parts * 2 * vectors * V), *scratch = NEW(float, most *group *V);
     const float *whole;
@@ -188,7 +188,7 @@ static void test_q4(int m, int n, int k, int block, int tile) {
         }
     }
     whole = padded_bias(bias, n, V);
-    aot_matmul_f32_q4(y, x, codes, factors, whole, scratch, &p, P, O);
+    aot_matmul_f32_q4(y, x, values, factors, whole, scratch, &p, P, O);
     for (int i = 0; i < m * n; ++i) {
         double want = (double)bias[i % n], size = fabs(want);
         for (int t = 0; t < k; ++t) {

@@ -126,7 +126,7 @@ static void test_plain(int number, int special) {
             close_at("norm", i, (double)norm[i], w.norm, 2e-6, 0.0);
         }
         for (int t = 0; t < in; ++t) {
-            /* The codes of the window: a plane that is 1 at one place tells whether it counts. */
+            /* The values of the window: a plane that is 1 at one place tells whether it counts. */
             const int z = t / (p->in[1] * p->in[2]), r = t / p->in[2] % p->in[1], c = t % p->in[2];
             const int at[3] = {z, r, c};
             const int o[3] = {i % out / (p->out[1] * p->out[2]), row, i % p->out[2]};
@@ -184,18 +184,18 @@ static void test_blocked(int number, int special) {
 }
 
 /* Codes in blocks of any size; windows without a position inside are not stored. */
-static void test_codes(int number, int lanes, int is_unsigned) {
+static void test_values(int number, int lanes, int is_unsigned) {
     const aot_pool_params *p = &cases[number];
     const int in = volume(p->in), out = volume(p->out);
     uint8_t *x = NEW(uint8_t, PLANES * in * lanes), *y = NEW(uint8_t, PLANES * out * lanes);
     double *wide = NEW(double, in);
-    check_case("maxima of codes %d, blocks of %d, unsigned %d", number, lanes, is_unsigned);
+    check_case("maxima of values %d, blocks of %d, unsigned %d", number, lanes, is_unsigned);
     fill_u8(x, PLANES * in * lanes, 0, 255);
     aot_maxpool_s8_blocked(y, x, p, lanes, is_unsigned);
     for (int i = 0; i < PLANES * lanes; ++i) {
         for (int k = 0; k < in; ++k) {
-            const uint8_t code = x[(i / lanes * in + k) * lanes + i % lanes];
-            wide[k] = is_unsigned || code < 128 ? code : code - 256;
+            const uint8_t value = x[(i / lanes * in + k) * lanes + i % lanes];
+            wide[k] = is_unsigned || value < 128 ? value : value - 256;
         }
         for (int k = 0; k < out; ++k) {
             const window w = look(wide, 1, p, k);
@@ -241,8 +241,8 @@ int main(void) {
     for (int k = 0; k < CASES * 2; ++k) {
         test_plain(k / 2, k % 2);
         test_blocked(k / 2, k % 2);
-        test_codes(k / 2, 5, k % 2);
-        test_codes(k / 2, 16, k % 2);
+        test_values(k / 2, 5, k % 2);
+        test_values(k / 2, 16, k % 2);
     }
     for (int k = 0; k < 16; ++k) {
         test_global(sizes[k / 2], k % 2);

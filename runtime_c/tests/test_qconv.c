@@ -42,7 +42,7 @@ typedef struct run {
 
 static void compare(const run *r, const char *what) {
     const int n = r->p.n * r->p.oh * r->p.ow * r->p.oc;
-    same_codes(what, r->y, r->sums, n, r->p.oc, &r->s, r->p.y_zero, r->p.lo, r->p.hi);
+    same_values(what, r->y, r->sums, n, r->p.oc, &r->s, r->p.y_zero, r->p.lo, r->p.hi);
     (void)memset(r->y, 0x55, (size_t)n);
 }
 
@@ -220,13 +220,13 @@ static void test(int number, int rq, int pc, int small) {
     const qgeometry *g = &cases[number];
     const aot_qconv_s8_params p = qparams(g);
     const int depth = g->kh * g->kw * g->ic, n = p.n * p.oh * p.ow * p.oc;
-    int8_t *w = some_codes(g->oc * depth, -128);
+    int8_t *w = some_values(g->oc * depth, -128);
     int32_t *bias = NEW(int32_t, g->oc);
     int64_t *sums = NEW(int64_t, n);
     run r = {g,
              p,
              some_scales(rq, pc, g->oc, 0.6 / sqrt(depth) / (small ? 4 : 64)),
-             some_codes(p.n * p.ih * p.iw * p.ic, -128),
+             some_values(p.n * p.ih * p.iw * p.ic, -128),
              w,
              NULL,
              sums,

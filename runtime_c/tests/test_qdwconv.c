@@ -54,7 +54,7 @@ typedef struct run {
 
 static void compare(const run *r, const char *what) {
     const int n = r->p.n * r->p.oh * r->p.ow * r->p.oc;
-    same_codes(what, r->y, r->sums, n, r->p.oc, &r->s, r->p.y_zero, r->p.lo, r->p.hi);
+    same_values(what, r->y, r->sums, n, r->p.oc, &r->s, r->p.y_zero, r->p.lo, r->p.hi);
     (void)memset(r->y, 0x55, (size_t)n);
 }
 
@@ -134,12 +134,12 @@ static void test(int number, int rq, int pc) {
     const qgeometry *g = &cases[number];
     const aot_qdwconv_s8_params p = qparams(g);
     const int taps = g->kh * g->kw, n = p.n * p.oh * p.ow * p.oc;
-    int8_t *w = some_codes(g->oc * taps, -127); /* sums of two products fit 16 bits */
+    int8_t *w = some_values(g->oc * taps, -127); /* sums of two products fit 16 bits */
     int32_t *bias = NEW(int32_t, g->oc);
     int64_t *sums = NEW(int64_t, n);
     run r = {p,
              some_scales(rq, pc, g->oc, 0.01 / sqrt(taps)),
-             some_codes(p.n * p.ih * p.iw * p.ic, -128),
+             some_values(p.n * p.ih * p.iw * p.ic, -128),
              w,
              NULL,
              sums,
@@ -179,7 +179,7 @@ typedef struct product {
 
 static void compare_product(const product *r, const char *what) {
     const int n = r->p.m * r->p.n;
-    same_codes(what, r->y, r->sums, n, r->p.n, &r->s, r->p.y_zero, r->p.lo, r->p.hi);
+    same_values(what, r->y, r->sums, n, r->p.n, &r->s, r->p.y_zero, r->p.lo, r->p.hi);
     (void)memset(r->y, 0x55, (size_t)n);
 }
 
@@ -224,12 +224,12 @@ static void products_on(const product *r) {
 static void test_product(int m, int k, int n, int rq, int pc, int small) {
     const aot_qfc_s8_params p = {m,  k, n, small ? -128 : 89, small ? 127 : -4, small ? -100 : -128,
                                  127};
-    int8_t *w = some_codes(n * k, -128);
+    int8_t *w = some_values(n * k, -128);
     int32_t *bias = NEW(int32_t, n);
     int64_t *sums = NEW(int64_t, m * n);
     product r = {p,
                  some_scales(rq, pc, n, 0.6 / sqrt(k) / (small ? 4 : 64)),
-                 some_codes(m * k, -128),
+                 some_values(m * k, -128),
                  w,
                  NULL,
                  sums,

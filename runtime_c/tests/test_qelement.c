@@ -4,7 +4,7 @@
 #include "broadcasts.h"
 #include "quantised.h"
 
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_qbinary.h"
 #include "aot_qbinary_mve.h"
 #include "aot_qcalc.h"
@@ -29,7 +29,7 @@ static void test_requant(int rq) {
             const int64_t want = within(rescaled(acc, &s, 0), -top, top);
             check_case("requantise %d by %d, shift %d, RQ %d", acc, s.mult[0], s.shift[0], rq);
             same_at("value", 0, aot_requant(acc, s.mult[0], s.shift[0], rq), want);
-            same_at("code", 0, aot_requant_code(acc, s.mult[0], s.shift[0], -100, -90, 101, rq),
+            same_at("value", 0, aot_requant_value(acc, s.mult[0], s.shift[0], -100, -90, 101, rq),
                     within(want - 100, -90, 101));
         }
     }
@@ -61,22 +61,22 @@ static void test_tables(void) {
     for (int i = 0; i < 256; ++i) {
         same_at("from the table", i, y[i], table[(i + 128) % 256]);
     }
-    aot_qtable16(wide, x, numbers, literal, &pieces, AOT_CODE_S8, AOT_CODE_S16);
+    aot_qtable16(wide, x, numbers, literal, &pieces, AOT_Q_S8, AOT_Q_S16);
     for (int i = 0; i < 256; ++i) {
         const int32_t *n = numbers + 3 * (i / 64);
         const double d = i % 64, v = ldexp(n[0], 16) + n[1] * d + n[2] * d * d;
         same_at("by pieces", i, wide[i],
                 i >= 192 ? literal[3 + i % 64] : (int64_t)floor(ldexp(v, -30)));
     }
-    for (int T = AOT_CODE_S8; T <= AOT_CODE_U16; ++T) {
+    for (int T = AOT_Q_S8; T <= AOT_Q_U16; ++T) {
         static const int64_t low[4] = {-128, 200, -30000, 60000};
         uint16_t room[3] = {0, 0, 0};
-        aot_set_code(room, 1, (int32_t)low[T], T);
-        same_at("code", T, aot_code(room, 1, T), low[T]);
-        same_at("its neighbours", T, aot_code(room, 0, T) + aot_code(room, 2, T), 0);
+        aot_q_store(room, 1, (int32_t)low[T], T);
+        same_at("value", T, aot_q_load(room, 1, T), low[T]);
+        same_at("its neighbours", T, aot_q_load(room, 0, T) + aot_q_load(room, 2, T), 0);
     }
-    same_at("shifted", 0, aot_code_shifted(INT32_MAX, 5, -128, 127), 127);
-    same_at("shifted", 1, aot_code_shifted(INT32_MIN, -5, -128, 127), -128);
+    same_at("shifted", 0, aot_q_shifted(INT32_MAX, 5, -128, 127), 127);
+    same_at("shifted", 1, aot_q_shifted(INT32_MIN, -5, -128, 127), -128);
 }
 
 /* Sums and products of int8 quantised values with every broadcast. */
@@ -89,7 +89,7 @@ static void test_binary(int number, int kind) {
                             0,   0,   0,   14,   12345 + (1 << 13) - (kind == 1),
                             -7,  4,   3,   -100, 110};
     const ptrdiff_t na = broadcast_strides(c, 0, p.sa), nb = broadcast_strides(c, 1, p.sb);
-    const int8_t *a = some_codes(na, -128), *b = some_codes(nb, -128);
+    const int8_t *a = some_values(na, -128), *b = some_values(nb, -128);
     int8_t *y = NEW(int8_t, n);
     (void)memcpy(p.dims, c->dims, sizeof p.dims);
     set_scale(&fixed, 0, 0.4F);
@@ -100,7 +100,7 @@ static void test_binary(int number, int kind) {
         p.offset = number % 2 ? -1 : 1;
         p.a_shift = s.shift[0], p.b_shift = s.shift[1], p.y_shift = s.shift[2];
     }
-    check_case("sum of codes, broadcast %d, KIND %d", number, kind);
+    check_case("sum of values, broadcast %d, KIND %d", number, kind);
     aot_qadd_s8(y, a, b, &p, c->has[0][5], c->has[1][5], kind);
     for (ptrdiff_t i = 0; i < n; ++i) {
         const int u = a[broadcast_at(c, p.sa, i)], v = b[broadcast_at(c, p.sb, i)];
@@ -115,7 +115,7 @@ static void test_binary(int number, int kind) {
         }
         same_at("y", i, y[i], within(want, -100, 110));
     }
-    check_case("product of codes, broadcast %d, KIND %d", number, kind);
+    check_case("product of values, broadcast %d, KIND %d", number, kind);
     set_scale(&s, 3, 0.011F);
     p.y_mult = s.mult[3], p.y_shift = s.shift[3];
     aot_qmul_s8(y, a, b, &p, c->has[0][5], c->has[1][5], kind);

@@ -35,19 +35,19 @@ typedef struct run {
     const int8_t *x, *w, *r;
     const int32_t *bias;
     const int64_t *sums;
-    int depth, codes;
+    int depth, values;
 } run;
 
 static run begin(int number, int rq, int pc) {
     const qgeometry *g = &cases[number];
     const aot_qconv_s8_params p = qparams(g);
     const int depth = g->kh * g->kw * g->ic, n = p.n * p.oh * p.ow * p.oc;
-    const int8_t *w = some_codes(g->oc * depth, -128),
-                 *x = some_codes(p.n * p.ih * p.iw * p.ic, -128);
+    const int8_t *w = some_values(g->oc * depth, -128),
+                 *x = some_values(p.n * p.ih * p.iw * p.ic, -128);
     int32_t *bias = NEW(int32_t, g->oc);
     int64_t *sums = NEW(int64_t, n);
     run r = {g,    {0},  some_scales(rq, pc, g->oc, 0.01 / sqrt(depth)),
-             x,    w,    some_codes(n, -128),
+             x,    w,    some_values(n, -128),
              NULL, sums, depth,
              n};
     r.p = (aot_qconv_add_params){p.n,      p.ic, p.ih, p.iw,   p.oc, p.oh, p.ow, p.kh,
@@ -124,15 +124,15 @@ static void test_add(int number, int rq, int pc, int kind) {
     const scales own = {2, 1, NEW(int32_t, 3), NEW(int8_t, 3)};
     const int O = p->oc > V ? 2 : 1, channels = up_to(p->oc, 4);
     const int deep = up_to(r.depth, 8);
-    int8_t *rows = NEW(int8_t, channels * r.depth), *y = NEW(int8_t, r.codes);
+    int8_t *rows = NEW(int8_t, channels * r.depth), *y = NEW(int8_t, r.values);
     int8_t *stage = NEW(int8_t, PIXELS * p->oc);
     int32_t *bias = NEW(int32_t, channels);
-    int64_t *want = NEW(int64_t, r.codes);
+    int64_t *want = NEW(int64_t, r.values);
     const int8_t *words;
     const int32_t *start;
     void *scratch;
     int wide;
-    check_case("conv and sum of codes %d, RQ %d, PC %d, KIND %d", number, rq, pc, kind);
+    check_case("conv and sum of values %d, RQ %d, PC %d, KIND %d", number, rq, pc, kind);
     p->a_zero = p->y_zero;
     p->b_zero = -7;
     if (kind == 2) {
@@ -148,20 +148,21 @@ static void test_add(int number, int rq, int pc, int kind) {
         p->y_shift = 14;
         p->offset = 12345 + (1 << 13) - kind;
     }
-    for (int i = 0; i < r.codes; ++i) {
-        const int64_t code = within(rescaled(r.sums[i], &r.s, i % p->oc) + p->y_zero, p->lo, p->hi);
-        want[i] = within(added(&r, code, r.r[i], kind), p->sum_lo, p->sum_hi);
+    for (int i = 0; i < r.values; ++i) {
+        const int64_t value =
+            within(rescaled(r.sums[i], &r.s, i % p->oc) + p->y_zero, p->lo, p->hi);
+        want[i] = within(added(&r, value, r.r[i], kind), p->sum_lo, p->sum_hi);
     }
     aot_qconv_add_s8(y, r.x, k.tiles, r.bias, r.s.mult, r.s.shift, k.windows, r.r, stage, p, kind,
                      rq, pc, 4, 4, 0);
-    same_s8("portable", y, want, r.codes);
+    same_s8("portable", y, want, r.values);
 #if AOT_VLEN > 1
     aot_qconv_add_s8__vec(y, r.x, k.pairs, r.bias, r.s.mult, r.s.shift, k.columns, r.r, stage, p,
                           kind, rq, pc, 4, O, 1);
-    same_s8("vectors", y, want, r.codes);
+    same_s8("vectors", y, want, r.values);
     aot_qconv_add_s8__dot(y, r.x, d.w, d.bias, r.s.mult, r.s.shift, d.copy, r.r, NULL, p, kind, rq,
                           pc, 3, 2, O, 128, 0, 256);
-    same_s8("dot products", y, want, r.codes);
+    same_s8("dot products", y, want, r.values);
 #endif
     for (int c = 0; c < channels; ++c) {
         (void)memcpy(rows + c * r.depth, r.w + dsp_channel(c, p->oc) * r.depth, (size_t)r.depth);
@@ -173,13 +174,13 @@ static void test_add(int number, int rq, int pc, int kind) {
     scratch = check_new((size_t)(6 * deep + 4));
     aot_qconv_add_s8__dsp(y, r.x, words, start, r.s.mult, r.s.shift, scratch, r.r, stage, p, kind,
                           rq, pc, 0, p->lo > -128 || p->hi < 127, wide, p->oc % 4 != 0);
-    same_s8("DSP", y, want, r.codes);
+    same_s8("DSP", y, want, r.values);
     if (rq != 1) {
         words = mve_weights(r.w, p->oc, r.depth);
         scratch = check_new((size_t)(2 * up_to(r.depth, 16)));
         aot_qconv_add_s8__mve(y, r.x, words, r.bias, r.s.mult, r.s.shift, scratch, r.r, stage, p,
                               kind, rq, pc, 0, rq == 2 && p->lo < p->y_zero);
-        same_s8("MVE", y, want, r.codes);
+        same_s8("MVE", y, want, r.values);
     }
     (void)O;
     check_free();
@@ -194,9 +195,9 @@ static void test_sum(int number) {
 #if AOT_VLEN > 1
     const dotted d = dots(&r, O);
 #endif
-    int8_t *y = NEW(int8_t, r.codes), *shift = NEW(int8_t, p->oc);
+    int8_t *y = NEW(int8_t, r.values), *shift = NEW(int8_t, p->oc);
     int32_t *stage = NEW(int32_t, PIXELS * p->oc), *mult = NEW(int32_t, p->oc);
-    int64_t *want = NEW(int64_t, r.codes);
+    int64_t *want = NEW(int64_t, r.values);
     check_case("conv and sum %d", number);
     p->b_mult = -(1 << 23); /* halves, so that ties happen */
     p->b_zero = 11;
@@ -204,7 +205,7 @@ static void test_sum(int number) {
         shift[c] = (int8_t)(c % 3 == 0 ? 15 : 30);
         mult[c] = c % 3 == 0 ? 1 << 30 : (int32_t)check_integer(1 << 28, 1 << 30);
     }
-    for (int i = 0; i < r.codes; ++i) {
+    for (int i = 0; i < r.values; ++i) {
         const int64_t part = r.sums[i] * mult[i % p->oc];
         /* Rounded down, by a division of whole numbers. */
         const int64_t unit = INT64_C(1) << shift[i % p->oc];
@@ -213,20 +214,20 @@ static void test_sum(int number) {
         want[i] = within((int64_t)nearbyint(v) + p->sum_zero, p->sum_lo, p->sum_hi);
     }
     aot_qconv_sum_s8(y, r.x, k.tiles, r.bias, mult, shift, k.windows, r.r, stage, p, 3, 1, 4, 4, 0);
-    same_s8("portable", y, want, r.codes);
+    same_s8("portable", y, want, r.values);
 #if AOT_VLEN > 1
     aot_qconv_sum_s8__vec(y, r.x, k.pairs, r.bias, mult, shift, k.columns, r.r, stage, p, 3, 1, 4,
                           O, 1);
-    same_s8("vectors", y, want, r.codes);
+    same_s8("vectors", y, want, r.values);
     aot_qconv_sum_s8__dot(y, r.x, d.w, d.bias, mult, shift, d.copy, r.r, NULL, p, 3, 1, 3, 2, O,
                           128, 0, 256);
-    same_s8("dot products", y, want, r.codes);
+    same_s8("dot products", y, want, r.values);
 #endif
     (void)O;
     check_free();
 }
 
-/* A curve by pieces of 2^15 places: code = (a + b * t + c * t * t) / 2^20, t the way through. */
+/* A curve by pieces of 2^15 places: value = (a + b * t + c * t * t) / 2^20, t the way through. */
 static void test_act(int number) {
     run r = begin(number, 1, 1);
     aot_qconv_add_params *p = &r.p;
@@ -235,7 +236,7 @@ static void test_act(int number) {
 #if AOT_VLEN > 1
     const dotted d = dots(&r, O);
 #endif
-    int8_t *y = NEW(int8_t, r.codes), *shift = NEW(int8_t, p->oc);
+    int8_t *y = NEW(int8_t, r.values), *shift = NEW(int8_t, p->oc);
     int32_t *stage = NEW(int32_t, PIXELS * p->oc), *mult = NEW(int32_t, p->oc), curve[15];
     check_case("conv and function %d", number);
     p->offset = 70000;
@@ -252,7 +253,7 @@ static void test_act(int number) {
 #else
     for (int vector = 0; vector < 1; ++vector) {
 #endif
-        (void)memset(y, 0x55, (size_t)r.codes);
+        (void)memset(y, 0x55, (size_t)r.values);
         if (vector == 0) {
             aot_qconv_act_s8(y, r.x, k.tiles, r.bias, mult, shift, k.windows, curve, stage, p, 3, 1,
                              4, 4, 0);
@@ -267,7 +268,7 @@ static void test_act(int number) {
                                   2, O, 128, 0, 256);
         }
 #endif
-        for (int i = 0; i < r.codes; ++i) {
+        for (int i = 0; i < r.values; ++i) {
             const double sum = (double)r.sums[i] * mult[i % p->oc] / 16777216.0;
             const double place = fmin(fmax(floor(sum) + 70000, 0), pieces * 32768 - 1);
             const int32_t *piece = curve + 3 * (int)(place / 32768);

@@ -3,7 +3,7 @@
  */
 #include "check.h"
 
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_qresize16.h"
 #include "aot_qresize_s8.h"
 
@@ -56,7 +56,7 @@ static double resized(const tables *t, const void *x, int T, int i, int zero) {
             at = at * in[a] + t->at[e[a]];
             w *= (double)t->w[e[a]];
         }
-        sum += w * (aot_code(x, (int64_t)at * INNER + i % INNER, T) - zero);
+        sum += w * (aot_q_load(x, (int64_t)at * INNER + i % INNER, T) - zero);
     }
     return sum;
 }
@@ -94,7 +94,7 @@ static void test_s8(int x_zero, int y_zero, float sx, float sy, int outside) {
     fill_s8(x, INPUTS, -128, 127);
     aot_qresize_s8(y, x, t.at, t.fixed, scratch, &p);
     for (int i = 0; i < OUTPUTS; ++i) {
-        const double v = resized(&t, x, AOT_CODE_S8, i, x_zero) * (double)sx / (double)sy + y_zero;
+        const double v = resized(&t, x, AOT_Q_S8, i, x_zero) * (double)sx / (double)sy + y_zero;
         close_at("y", i, y[i], isnan(v) ? 77 : fmin(fmax(v, -120), 119), 0.0,
                  isnan(v) ? 0.0 : 0.501);
     }
@@ -103,7 +103,7 @@ static void test_s8(int x_zero, int y_zero, float sx, float sy, int outside) {
 static void test_16(int XT, int YT, int nested, int outside) {
     static const int32_t low[4] = {-128, 0, -32768, 0}, high[4] = {127, 255, 32767, 65535};
     const tables t = make(outside);
-    const float sx = 0.01F, sy = XT >= AOT_CODE_S16 && YT < AOT_CODE_S16 ? 2.5F : 0.013F;
+    const float sx = 0.01F, sy = XT >= AOT_Q_S16 && YT < AOT_Q_S16 ? 2.5F : 0.013F;
     const int32_t x_zero = (low[XT] + high[XT]) / 2 + 5, y_zero = (low[YT] + high[YT]) / 2 - 9;
     const int bits = 28;
     int exponent;
@@ -131,13 +131,13 @@ static void test_16(int XT, int YT, int nested, int outside) {
     parts(sx, &p.sig[0], &p.exp[0]);
     parts(sy, &p.sig[1], &p.exp[1]);
     for (int i = 0; i < INPUTS; ++i) {
-        aot_set_code(x, i, (int32_t)check_integer(low[XT], high[XT]), XT);
+        aot_q_store(x, i, (int32_t)check_integer(low[XT], high[XT]), XT);
     }
     aot_qresize16(y, x, t.at, t.bits, scratch, &p, XT, YT, nested);
     for (int i = 0; i < OUTPUTS; ++i) {
         const double v = resized(&t, x, XT, i, x_zero) * (double)sx / (double)sy + y_zero;
         const double want = isnan(v) ? low[YT] + 3 : fmin(fmax(v, low[YT]), high[YT]);
-        close_at("y", i, aot_code(y, i, YT), want, 0.0, isnan(v) ? 0.0 : 0.53);
+        close_at("y", i, aot_q_load(y, i, YT), want, 0.0, isnan(v) ? 0.0 : 0.53);
     }
 }
 

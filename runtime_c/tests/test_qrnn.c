@@ -3,7 +3,7 @@
  * what fixed point leaves. */
 #include "check.h"
 
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_qrnn_s16.h"
 #include "aot_qrnn_s8.h"
 
@@ -41,8 +41,8 @@ static void walk(layer *l) {
         for (int s = 0; s < STEPS; ++s) {
             const int t = l->reverse ? STEPS - 1 - s : s;
             for (int k = 0; k < INPUT; ++k) {
-                x[k] =
-                    (aot_code(l->x, (t * BATCH + b) * INPUT + k, l->type) - l->x_zero) * l->x_scale;
+                x[k] = (aot_q_load(l->x, (t * BATCH + b) * INPUT + k, l->type) - l->x_zero) *
+                       l->x_scale;
             }
             for (int i = 0; i < HIDDEN; ++i) {
                 part[i] = h[i] * logistic(l->bias[HIDDEN + i] + sum_of(l, x, h, HIDDEN + i));
@@ -84,7 +84,7 @@ static void begin(layer *l, int kind, int linear, int reverse, int type) {
     fill_f64(l->bias, ROWS, -0.5, 0.5);
     fill_f64(l->inner, HIDDEN, -0.5, 0.5);
     for (int i = 0; i < STEPS * BATCH * INPUT; ++i) {
-        aot_set_code(l->x, i, (int32_t)check_integer(low[type], high[type]), type);
+        aot_q_store(l->x, i, (int32_t)check_integer(low[type], high[type]), type);
     }
     walk(l);
 }
@@ -111,7 +111,7 @@ static void constants(const layer *l, int64_t *bias, int32_t *mult, int x_bits, 
 static void compare(const char *what, const void *y, int T, const double *want, int n, double scale,
                     int zero, double error) {
     for (int i = 0; i < n; ++i) {
-        close_at(what, i, aot_code(y, i, T), want[i] * scale + zero, 0.0, 0.5 + error);
+        close_at(what, i, aot_q_load(y, i, T), want[i] * scale + zero, 0.0, 0.5 + error);
     }
 }
 
@@ -143,32 +143,32 @@ static void test_s8(int kind, int linear, int reverse) {
     int8_t y[STEPS * BATCH * HIDDEN], last[BATCH * HIDDEN], x[STEPS * BATCH * INPUT];
     int32_t scratch[(GATES + 2) * HIDDEN + HIDDEN];
     check_case("layer %d (LSTM, GRU, plain) of int8, LINEAR %d, reverse %d", kind, linear, reverse);
-    begin(&l, kind, linear, reverse, AOT_CODE_S8);
+    begin(&l, kind, linear, reverse, AOT_Q_S8);
     (void)memcpy(x, l.x, sizeof x);
     for (int k = 0; k < 257; ++k) {
         table[k] = (int32_t)nearbyint(ldexp(tanh(k / 32.0), 30));
     }
     constants(&l, bias, mult, 24 + shift, 24 + shift - 15, 24 + shift);
     aot_qrnn_s8(y, last, x, l.w, l.r, mult, bias, table, scratch, &p, kind, linear, 1, 1);
-    compare("y", y, AOT_CODE_S8, l.y, out, 110 * ldexp(1, 20 - 50 + 30), 3, 0.03);
-    compare("last", last, AOT_CODE_S8, l.y + (reverse ? 0 : (STEPS - 1) * BATCH * HIDDEN),
+    compare("y", y, AOT_Q_S8, l.y, out, 110 * ldexp(1, 20 - 50 + 30), 3, 0.03);
+    compare("last", last, AOT_Q_S8, l.y + (reverse ? 0 : (STEPS - 1) * BATCH * HIDDEN),
             BATCH * HIDDEN, 100 * ldexp(1, 20 - 50 + 30), -2, 0.03);
     (void)memset(last, 0x55, sizeof last);
     aot_qrnn_s8(NULL, last, x, l.w, l.r, mult, bias, table, scratch, &p, kind, linear, 0, 1);
-    compare("last alone", last, AOT_CODE_S8, l.y + (reverse ? 0 : (STEPS - 1) * BATCH * HIDDEN),
+    compare("last alone", last, AOT_Q_S8, l.y + (reverse ? 0 : (STEPS - 1) * BATCH * HIDDEN),
             BATCH * HIDDEN, 100, -2, 0.03);
 }
 
 static void test_s16(int kind, int linear, int reverse, int XT, int YT) {
     static layer l;
-    const int wide = XT >= AOT_CODE_S16, x_shift = wide ? 18 : 8, h_shift = 24, h_bits = 24;
-    const int out = STEPS * BATCH * HIDDEN, scale = YT >= AOT_CODE_S16 ? 30000 : 110;
-    const int32_t zero = YT == AOT_CODE_U8 ? 128 : YT == AOT_CODE_U16 ? 32768 : -5;
-    const int32_t lo = YT == AOT_CODE_S8 ? -128 : YT == AOT_CODE_S16 ? -32768 : 0;
-    const int32_t hi = YT == AOT_CODE_S8    ? 127
-                       : YT == AOT_CODE_U8  ? 255
-                       : YT == AOT_CODE_S16 ? 32767
-                                            : 65535;
+    const int wide = XT >= AOT_Q_S16, x_shift = wide ? 18 : 8, h_shift = 24, h_bits = 24;
+    const int out = STEPS * BATCH * HIDDEN, scale = YT >= AOT_Q_S16 ? 30000 : 110;
+    const int32_t zero = YT == AOT_Q_U8 ? 128 : YT == AOT_Q_U16 ? 32768 : -5;
+    const int32_t lo = YT == AOT_Q_S8 ? -128 : YT == AOT_Q_S16 ? -32768 : 0;
+    const int32_t hi = YT == AOT_Q_S8    ? 127
+                       : YT == AOT_Q_U8  ? 255
+                       : YT == AOT_Q_S16 ? 32767
+                                         : 65535;
     const aot_qrnn_s16_params p = {
         STEPS,  BATCH,  INPUT,   HIDDEN,  BATCH * INPUT, INPUT,  BATCH * HIDDEN,
         HIDDEN, HIDDEN, reverse, x_shift, h_shift,       h_bits, scale << 16,
@@ -185,9 +185,9 @@ static void test_s16(int kind, int linear, int reverse, int XT, int YT) {
     }
     constants(&l, bias, mult, 32 + x_shift, 32 + h_shift - h_bits, 32);
     aot_qrnn_s16(y, last, l.x, l.w, l.r, mult, bias, table, scratch, &p, kind, linear, 1, 1, XT, YT,
-                 AOT_CODE_S8);
+                 AOT_Q_S8);
     compare("y", y, YT, l.y, out, scale, zero, scale > 200 ? 0.1 : 0.01);
-    compare("last", last, AOT_CODE_S8, l.y + (reverse ? 0 : (STEPS - 1) * BATCH * HIDDEN),
+    compare("last", last, AOT_Q_S8, l.y + (reverse ? 0 : (STEPS - 1) * BATCH * HIDDEN),
             BATCH * HIDDEN, 100, -2, 0.01);
 }
 

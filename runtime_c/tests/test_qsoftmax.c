@@ -3,7 +3,7 @@
  */
 #include "check.h"
 
-#include "aot_codes.h"
+#include "aot_quantised.h"
 #include "aot_qsoftmax16.h"
 #include "aot_qsoftmax_s16.h"
 #include "aot_qsoftmax_s8.h"
@@ -17,7 +17,7 @@ static double share(const void *x, int T, int i, const int *s, double scale, int
     const int first = i / (s[1] * s[2]) * s[1] * s[2] + i % s[2];
     double sum = 0.0;
     for (int k = 0; k < s[1]; ++k) {
-        sum += exp((aot_code(x, first + k * s[2], T) - aot_code(x, i, T)) * scale);
+        sum += exp((aot_q_load(x, first + k * s[2], T) - aot_q_load(x, i, T)) * scale);
     }
     return log_of_it ? -log(sum) : 1.0 / sum;
 }
@@ -38,7 +38,7 @@ static void test_s8(const int *s, int tflite, double scale) {
     fill_s8(x, n, -128, 127);
     aot_qsoftmax_s8(y, x, table, &p, tflite);
     for (int i = 0; i < n; ++i) {
-        const double v = share(x, AOT_CODE_S8, i, s, scale, 0) / y_scale + zero;
+        const double v = share(x, AOT_Q_S8, i, s, scale, 0) / y_scale + zero;
         close_at("y", i, y[i], fmin(v, 127.0), 0.0, 0.51);
     }
     aot_qsoftmax_s8(x, x, table, &p, tflite);
@@ -62,7 +62,7 @@ static void test_s16(const int *s, double scale) {
     fill_s16(x, n, -30000, 30000);
     aot_qsoftmax_s16(y, x, exps, overs, &p, s[1]);
     for (int i = 0; i < n; ++i) {
-        const double v = fmin(32767, 32768 * share(x, AOT_CODE_S16, i, s, scale, 0));
+        const double v = fmin(32767, 32768 * share(x, AOT_Q_S16, i, s, scale, 0));
         /* Interpolation, and a table that ends at exp(-10). */
         close_at("y", i, y[i], v, 5e-4, 6.0);
     }
@@ -77,9 +77,9 @@ static void parts(float scale, int32_t *sig, int32_t *exp) {
 static void test_any(const int *s, int XT, int YT, int log_of_it) {
     static const int32_t low[4] = {-128, 0, -32768, 0}, high[4] = {127, 255, 32767, 65535};
     const int n = s[0] * s[1] * s[2];
-    const float sx = XT >= AOT_CODE_S16 ? 0.0003F : 0.07F;
+    const float sx = XT >= AOT_Q_S16 ? 0.0003F : 0.07F;
     const float sy =
-        log_of_it ? (YT >= AOT_CODE_S16 ? 0.0007F : 0.13F) : 1.0F / (float)(high[YT] - low[YT] + 1);
+        log_of_it ? (YT >= AOT_Q_S16 ? 0.0007F : 0.13F) : 1.0F / (float)(high[YT] - low[YT] + 1);
     aot_qsoftmax16_params p = {s[0],
                                s[1],
                                s[2],
@@ -110,13 +110,13 @@ static void test_any(const int *s, int XT, int YT, int log_of_it) {
         table[i] = (uint32_t)fmin(4294967295.0, nearbyint(ldexp(pow(2, -i / 64.0), 31)));
     }
     for (int i = 0; i < n; ++i) {
-        aot_set_code(x, i, (int32_t)check_integer(low[XT], high[XT]), XT);
+        aot_q_store(x, i, (int32_t)check_integer(low[XT], high[XT]), XT);
     }
     aot_qsoftmax16(y, x, table, log_of_it ? NULL : scratch, &p, XT, YT, log_of_it);
     for (int i = 0; i < n; ++i) {
         const double v = share(x, XT, i, s, (double)sx, log_of_it) / (double)sy + p.y_zero;
         /* The roundings of float32 are 2^-22 of a quantised value of 16 bits and less. */
-        close_at("y", i, aot_code(y, i, YT), fmin(fmax(v, low[YT]), high[YT]), 0.0, 0.55);
+        close_at("y", i, aot_q_load(y, i, YT), fmin(fmax(v, low[YT]), high[YT]), 0.0, 0.55);
     }
     check_free();
 }

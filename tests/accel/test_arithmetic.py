@@ -30,7 +30,7 @@ int32_t our_sum(const int32_t *v, int32_t a, int32_t b) {
     p.ma = v[0]; p.mb = v[1]; p.my = v[2]; p.sa = v[3]; p.sb = v[4]; p.sy = v[5];
     p.add_za = v[6]; p.add_zb = v[7]; p.zy = v[8]; p.kind = v[9]; p.minus = v[10];
     p.add_lo = -128; p.add_hi = 127;
-    return ax1_add_codes(a, b, &p);
+    return ax1_add_values(a, b, &p);
 }
 int32_t their_sum(const int32_t *v, int32_t a, int32_t b) {
     aot_qbinary_params p;
@@ -38,7 +38,7 @@ int32_t their_sum(const int32_t *v, int32_t a, int32_t b) {
     p.a_mult = v[0]; p.b_mult = v[1]; p.y_mult = v[2]; p.a_shift = v[3]; p.b_shift = v[4];
     p.y_shift = v[5]; p.a_zero = v[6]; p.b_zero = v[7]; p.y_zero = v[8];
     p.offset = v[9] == 2 ? (v[10] ? -1 : 1) : v[2];
-    return aot_code_clamp(aot_qadd_one(a, b, &p, v[9]), -128, 127);
+    return aot_q_clamp(aot_qadd_one(a, b, &p, v[9]), -128, 127);
 }
 void their_softmax(int8_t *y, const int8_t *x, const int32_t *table, int32_t n, int32_t unit,
                    int32_t bits, int32_t zero, int32_t last, int32_t tflite) {

@@ -43,9 +43,9 @@ void sums(int32_t *y, const int32_t *acc, const int32_t *mult, const int8_t *shi
 void requantised(int32_t *y, const int32_t *acc, const int32_t *mult, const int8_t *shift, int n,
                  int rq) {
     if (rq == 0) {
-        LOOP(aot_requant_code(a, m, s, -5, -128, 120, 0))
+        LOOP(aot_requant_value(a, m, s, -5, -128, 120, 0))
     } else {
-        LOOP(aot_requant_code(a, m, s, -5, -128, 120, 1))
+        LOOP(aot_requant_value(a, m, s, -5, -128, 120, 1))
     }
 }
 """

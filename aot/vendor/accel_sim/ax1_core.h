@@ -157,7 +157,7 @@ uint32_t AX1_NAME(exec_drain)(ax1_machine *m, const ax1_entry *e);
 uint32_t AX1_NAME(exec_alu)(ax1_machine *m, const ax1_entry *e);
 uint32_t AX1_NAME(exec_pool)(ax1_machine *m, const ax1_entry *e);
 
-/* Decompression of `count` codes from `bytes` bytes to m->wgt, from its byte `to` on (a ring;
+/* Decompression of `count` weights from `bytes` bytes to m->wgt, from its byte `to` on (a ring;
  * ax1_dma.c). `write` 0 only counts blocks of zeros, to *zeros. */
 uint32_t AX1_NAME(unpack)(ax1_machine *m, const uint8_t *from, uint32_t bytes, uint32_t to,
                           uint32_t count, int write, uint32_t *zeros);

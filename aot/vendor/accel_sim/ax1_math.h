@@ -86,11 +86,11 @@ static inline int32_t ax1_requantise(int32_t acc, int32_t mult, int32_t shift, i
     return rq == AX1_RQ_TFLITE ? ax1_fixed(acc, mult, shift) : ax1_scaled(acc, mult);
 }
 
-static inline int32_t ax1_coded(int32_t value, const ax1_vector *v) {
+static inline int32_t ax1_clamped(int32_t value, const ax1_vector *v) {
     return ax1_clamp(value, v->lo - v->zero, v->hi - v->zero) + v->zero;
 }
 
-static inline int32_t ax1_add_codes(int32_t a, int32_t b, const ax1_vector *v) {
+static inline int32_t ax1_add_values(int32_t a, int32_t b, const ax1_vector *v) {
     int32_t found;
     if (v->kind == AX1_KIND_TFLITE) {
         const int32_t left = ax1_fixed((a - v->add_za) * (1 << 20), v->ma, v->sa);

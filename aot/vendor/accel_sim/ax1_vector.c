@@ -8,8 +8,8 @@
 #pragma GCC optimize("O3", "fp-contract=off")
 #endif
 
-static int32_t ax1_table(const ax1_machine *m, int32_t table, int32_t code) {
-    return (int8_t)m->lut[256 * table + 128 + code];
+static int32_t ax1_table(const ax1_machine *m, int32_t table, int32_t q) {
+    return (int8_t)m->lut[256 * table + 128 + q];
 }
 
 static float ax1_load(const uint8_t *p, int32_t i) {
@@ -24,14 +24,14 @@ static void ax1_store(uint8_t *p, int32_t i, float v) {
 
 /* -- DRAIN ------------------------------------------------------------------------------------ */
 
-static int32_t ax1_drain_code(const ax1_machine *m, const ax1_vector *v, int32_t acc,
+static int32_t ax1_drain_value(const ax1_machine *m, const ax1_vector *v, int32_t acc,
                               const ax1_prm *p, const uint8_t *other, int32_t c, int32_t lut) {
     const int32_t sum = (int32_t)((uint32_t)acc + (uint32_t)p->bias);
-    int32_t code = ax1_coded(ax1_requantise(sum, p->mult, p->shift, v->rq), v);
+    int32_t q = ax1_clamped(ax1_requantise(sum, p->mult, p->shift, v->rq), v);
     if (other != NULL) {
-        code = ax1_add_codes(code, ((const int8_t *)other)[c], v);
+        q = ax1_add_values(q, ((const int8_t *)other)[c], v);
     }
-    return lut > 0 ? ax1_table(m, lut - 1, code) : code;
+    return lut > 0 ? ax1_table(m, lut - 1, q) : q;
 }
 
 static float ax1_drain_float(const ax1_vector *v, int32_t acc, const ax1_prm *p,
@@ -59,9 +59,9 @@ static void ax1_scales_of(const ax1_machine *m, int32_t prm, int32_t ch) {
     }
 }
 
-/* The codes of a tile of one pixel by RQ 0: what ax1_drain_code computes without residual and
+/* The values of a tile of one pixel by RQ 0: what ax1_drain_value computes without residual and
  * table, for AX1_M channels from the first on. */
-static void ax1_codes(int8_t *to, const int32_t *sums, const int32_t *bias, const int32_t *mult,
+static void ax1_values(int8_t *to, const int32_t *sums, const int32_t *bias, const int32_t *mult,
                       const ax1_vector *v) {
     const int32_t lo = v->lo - v->zero, hi = v->hi - v->zero, zero = v->zero;
     int32_t c;
@@ -74,15 +74,15 @@ static void ax1_codes(int8_t *to, const int32_t *sums, const int32_t *bias, cons
 /* All channels of pixel p of `pixels`; channels beyond the last are computed and dropped. */
 static void ax1_drain_pixel(const ax1_machine *m, const ax1_vector *v, uint8_t *to, int32_t row,
                             int32_t pixels, int32_t ch, int32_t lut) {
-    int8_t codes[AX1_M];
+    int8_t values[AX1_M];
     int32_t first, c;
     for (first = 0; first < ch; first += AX1_M, row += pixels) {
         const int32_t n = ch - first < AX1_M ? ch - first : AX1_M;
-        ax1_codes(codes, m->acc[row % AX1_ACC_ROWS], ax1_row.bias + first, ax1_row.mult + first, v);
+        ax1_values(values, m->acc[row % AX1_ACC_ROWS], ax1_row.bias + first, ax1_row.mult + first, v);
         for (c = 0; lut > 0 && c < n; ++c) {
-            codes[c] = (int8_t)ax1_table(m, lut - 1, codes[c]);
+            values[c] = (int8_t)ax1_table(m, lut - 1, values[c]);
         }
-        memcpy(to + first, codes, (size_t)n);
+        memcpy(to + first, values, (size_t)n);
     }
 }
 
@@ -120,7 +120,7 @@ uint32_t AX1_NAME(exec_drain)(ax1_machine *m, const ax1_entry *e) {
             if (size == 4) {
                 ax1_store(to, c, ax1_drain_float(&v, acc, channel, other, c));
             } else {
-                to[c] = (uint8_t)ax1_drain_code(m, &v, acc, channel, other, c, lut);
+                to[c] = (uint8_t)ax1_drain_value(m, &v, acc, channel, other, c, lut);
             }
         }
     }
@@ -166,8 +166,8 @@ static int32_t ax1_softmax_code(int32_t entry, uint32_t scale, int32_t shift, in
         return shift > 31 ? 0 : ax1_softmax_half(ax1_softmax_mul((int32_t)scale, entry), shift);
     } else {
         const uint64_t product = (uint64_t)(uint32_t)entry * scale;
-        const uint64_t code = (product + ((uint64_t)1 << (shift - 1))) >> shift;
-        return code > (1U << 20) ? 1 << 20 : (int32_t)code;
+        const uint64_t q = (product + ((uint64_t)1 << (shift - 1))) >> shift;
+        return q > (1U << 20) ? 1 << 20 : (int32_t)q;
     }
 }
 
@@ -212,9 +212,9 @@ static int32_t ax1_alu_code(const ax1_machine *m, const ax1_entry *e, const ax1_
     case AX1_ALU_FILL:
         return v->zero;
     case AX1_ALU_ADD:
-        return ax1_add_codes(a, b, v);
+        return ax1_add_values(a, b, v);
     case AX1_ALU_MUL:
-        return ax1_coded(ax1_requantise((a - v->za) * (b - v->zb), v->mult, v->shift, v->rq), v);
+        return ax1_clamped(ax1_requantise((a - v->za) * (b - v->zb), v->mult, v->shift, v->rq), v);
     case AX1_ALU_MAX:
         return a > b ? a : b;
     case AX1_ALU_MIN:
@@ -325,7 +325,7 @@ static int32_t ax1_pool_code(const ax1_pooled *s, const ax1_vector *v, int avg) 
         const int32_t half = s->positions / 2;
         return ax1_clamp((s->sum > 0 ? s->sum + half : s->sum - half) / s->positions, v->lo, v->hi);
     }
-    return ax1_coded(ax1_requantise(s->sum - s->positions * v->za, v->mult, v->shift, v->rq), v);
+    return ax1_clamped(ax1_requantise(s->sum - s->positions * v->za, v->mult, v->shift, v->rq), v);
 }
 
 static uint32_t ax1_pool_pixel(ax1_machine *m, const ax1_entry *e, const ax1_vector *v, uint8_t *to,

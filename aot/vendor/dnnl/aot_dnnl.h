@@ -240,13 +240,13 @@ AOT_WARN_UNUSED aot_status aot_dnnl_recurrent(void **slots, void **session, cons
                                               const void *r, const void *b,
                                               const aot_dnnl_recurrent_params *p);
 
-/* Codes: 8-bit integers whose value is (code - zero) * scale. Tensors of them are row-major, or
+/* Values: 8-bit integers q whose value is (q - zero) * scale. Tensors of them are row-major, or
  * from three axes on have their channels last. Their creators fail on x86 processors that have no
- * VNNI: there the library's sums of codes are not exact. */
+ * VNNI: there the library's sums of values are not exact. */
 enum { AOT_DNNL_S8 = 0, AOT_DNNL_U8 = 1 };
 
-/* y = clip(conv(x - x_zero, w) * scale + b [+ r * r_scale], low, high), rounded to codes.
- * w: int8 as in aot_dnnl_conv; scale, b: [oc], in codes of y; the zero points of y and r are in b.
+/* y = clip(conv(x - x_zero, w) * scale + b [+ r * r_scale], low, high), rounded to values.
+ * w: int8 as in aot_dnnl_conv; scale, b: [oc], in values of y; the zero points of y and r are in b.
  */
 typedef struct aot_dnnl_qconv_params {
     int32_t rank;
@@ -269,7 +269,7 @@ AOT_WARN_UNUSED aot_status aot_dnnl_qconv(void **slots, void **session, const vo
                                           const void *scale, const void *b,
                                           const aot_dnnl_qconv_params *p);
 
-/* y [m, n] = clip(x [m, k] * w [n, k] * scale + b [+ r * r_scale], low, high), rounded to codes. */
+/* y [m, n] = clip(x [m, k] * w [n, k] * scale + b [+ r * r_scale], low, high), rounded to values. */
 typedef struct aot_dnnl_qdense_params {
     int64_t m;
     int64_t k;
@@ -284,7 +284,7 @@ AOT_WARN_UNUSED aot_status aot_dnnl_qdense(void **slots, void **session, const v
                                            const void *scale, const void *b,
                                            const aot_dnnl_qdense_params *p);
 
-/* Pooling of codes as aot_dnnl_pool's, then y = clip(pooled * scale + shift, low, high). */
+/* Pooling of values as aot_dnnl_pool's, then y = clip(pooled * scale + shift, low, high). */
 typedef struct aot_dnnl_qpool_params {
     int32_t rank;
     int32_t kind;
@@ -304,7 +304,7 @@ typedef struct aot_dnnl_qpool_params {
 AOT_WARN_UNUSED aot_status aot_dnnl_qpool(void **slots, void **session,
                                           const aot_dnnl_qpool_params *p);
 
-/* y = clip(x * x_scale op x1 * x1_scale + shift, low, high) of n codes each; op as in binary. */
+/* y = clip(x * x_scale op x1 * x1_scale + shift, low, high) of n values each; op as in binary. */
 typedef struct aot_dnnl_qbinary_params {
     int64_t n;
     int32_t kind;

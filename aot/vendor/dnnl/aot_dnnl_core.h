@@ -23,7 +23,7 @@ enum {
     SHIFT,
     MEAN,
     VARIANCE,
-    SCALE_X,  /* of the first input's codes */
+    SCALE_X,  /* of the first input's values */
     SCALE_X1, /* of the second input's */
     SCALE_W,  /* of the weights' */
     ZERO_X,   /* the first input's zero point */

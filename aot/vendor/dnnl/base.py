@@ -34,7 +34,7 @@ backend = Backend(
     sources=(
         "aot_dnnl.c",
         "aot_dnnl_ops.c",
-        "aot_dnnl_codes.c",
+        "aot_dnnl_int8.c",
         "aot_dnnl_rnn.c",
         "aot_dnnl_core.h",
         "aot_dnnl_api.h",

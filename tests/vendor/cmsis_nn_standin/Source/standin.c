@@ -47,7 +47,7 @@ static int32_t scaled(int32_t v, int32_t mult, int32_t shift) {
     return shifted(high_product(moved, mult), shift > 0 ? 0 : -shift);
 }
 
-static int8_t code(int32_t v, int32_t zero, const cmsis_nn_activation *limits) {
+static int8_t value(int32_t v, int32_t zero, const cmsis_nn_activation *limits) {
     return (int8_t)smaller(larger(v + zero, limits->min), limits->max);
 }
 
@@ -170,7 +170,7 @@ arm_cmsis_nn_status arm_convolve_wrapper_s8(const cmsis_nn_context *ctx,
                     const int8_t *part = x + o / (yd->c / groups) * wd->c;
                     const int32_t sum =
                         b[o] + window_sum(&p, xd, part, wd, w + o * filter, wd->c, 1, i, j);
-                    *y++ = code(scaled(sum, quant->multiplier[o], quant->shift[o]), p.output_offset,
+                    *y++ = value(scaled(sum, quant->multiplier[o], quant->shift[o]), p.output_offset,
                                 &p.activation);
                 }
     return ARM_CMSIS_NN_SUCCESS;
@@ -194,7 +194,7 @@ arm_cmsis_nn_status arm_depthwise_conv_wrapper_s8(const cmsis_nn_context *ctx,
                 for (o = 0; o < yd->c; ++o) {
                     const int32_t sum =
                         b[o] + window_sum(p, xd, x + o / p->ch_mult, wd, w + o, 1, yd->c, i, j);
-                    *y++ = code(scaled(sum, quant->multiplier[o], quant->shift[o]),
+                    *y++ = value(scaled(sum, quant->multiplier[o], quant->shift[o]),
                                 p->output_offset, &p->activation);
                 }
     return ARM_CMSIS_NN_SUCCESS;
@@ -215,7 +215,7 @@ static arm_cmsis_nn_status fully_connected(const cmsis_nn_context *ctx, const cm
             int32_t total = MVE ? sums[o] : b[o];
             for (k = 0; k < wd->n; ++k)
                 total += (x[k] + (MVE ? 0 : p->input_offset)) * w[o * wd->n + k];
-            *y++ = code(scaled(total, mult[o * step], shift[o * step]), p->output_offset,
+            *y++ = value(scaled(total, mult[o * step], shift[o * step]), p->output_offset,
                         &p->activation);
         }
     return ARM_CMSIS_NN_SUCCESS;
@@ -260,7 +260,7 @@ static int pooled(const cmsis_nn_pool_params *p, const cmsis_nn_dims *xd, const 
     if (count == 0)
         return -1;
     total += total > 0 ? count / 2 : -(count / 2);
-    *y = code(maximum ? top : total / count, 0, &p->activation);
+    *y = value(maximum ? top : total / count, 0, &p->activation);
     return 0;
 }
 
@@ -305,7 +305,7 @@ arm_cmsis_nn_status arm_elementwise_add_s8(const int8_t *a, const int8_t *b, int
         const int32_t unit = INT32_C(1) << left;
         const int32_t sum = scaled((a[i] + a_offset) * unit, a_mult, a_shift) +
                             scaled((b[i] + b_offset) * unit, b_mult, b_shift);
-        y[i] = code(scaled(sum, y_mult, y_shift), y_offset, &limits);
+        y[i] = value(scaled(sum, y_mult, y_shift), y_offset, &limits);
     }
     return ARM_CMSIS_NN_SUCCESS;
 }
@@ -317,7 +317,7 @@ arm_cmsis_nn_status arm_elementwise_mul_s8(const int8_t *a, const int8_t *b, int
     const cmsis_nn_activation limits = {low, high};
     int32_t i;
     for (i = 0; i < n; ++i)
-        y[i] = code(scaled((a[i] + a_offset) * (b[i] + b_offset), mult, shift), y_offset, &limits);
+        y[i] = value(scaled((a[i] + a_offset) * (b[i] + b_offset), mult, shift), y_offset, &limits);
     return ARM_CMSIS_NN_SUCCESS;
 }
 
@@ -372,7 +372,7 @@ void arm_softmax_s8(const int8_t *x, int32_t rows, int32_t size, int32_t mult, i
                 v = shifted(high_product(factor, power(high_product(
                                                      (x[i] - top) * (INT32_C(1) << shift), mult))),
                             35 - lead);
-            y[i] = code(v, -128, &all);
+            y[i] = value(v, -128, &all);
         }
     }
 }

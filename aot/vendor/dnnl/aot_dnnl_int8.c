@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Creators of primitives on 8-bit codes; see aot_dnnl.h. */
+/* Creators of primitives on 8-bit values; see aot_dnnl.h. */
 #include "aot_dnnl.h"
 
 #include <stddef.h>
 
 #include "aot_dnnl_core.h"
 
-static dnnl_data_type_t type_of(int32_t code) {
-    return code == AOT_DNNL_U8 ? dnnl_u8 : dnnl_s8;
+static dnnl_data_type_t type_of(int32_t type) {
+    return type == AOT_DNNL_U8 ? dnnl_u8 : dnnl_s8;
 }
 
 static dnnl_format_tag_t last_tag(int rank) {
@@ -27,7 +27,7 @@ static dnnl_status_t exact_sums(void) {
 }
 
 /* Post operations: [+ r * r_scale], [* scale + shift], and the bounds of a result of `type`. */
-static dnnl_status_t finish_codes(const aot_new *n, float r_scale, float scale, float shift,
+static dnnl_status_t finish_int8(const aot_new *n, float r_scale, float scale, float shift,
                                   int32_t type, float low, float high) {
     const float least = type == AOT_DNNL_U8 ? 0.0f : -128.0f;
     dnnl_post_ops_t ops = NULL;
@@ -114,7 +114,7 @@ aot_status aot_dnnl_qconv(void **slots, void **session, const void *w, const voi
     THEN(status, exact_sums());
     THEN(status, set_scales(&n, p->y[1], (const float *)scale, p->w_rank > p->rank));
     THEN(status, set_zero(slots, &n, &p->x_zero));
-    THEN(status, finish_codes(&n, p->r_scale, 1.0f, 0.0f, p->y_type, p->low, p->high));
+    THEN(status, finish_int8(&n, p->r_scale, 1.0f, 0.0f, p->y_type, p->low, p->high));
     THEN(status, md_typed(&x, p->rank, p->x, type_of(p->x_type), last_tag(p->rank)));
     THEN(status, md_typed(&y, p->rank, p->y, type_of(p->y_type), last_tag(p->rank)));
     THEN(status, md_typed(&any, p->w_rank, p->w, dnnl_s8, dnnl_format_tag_any));
@@ -140,7 +140,7 @@ aot_status aot_dnnl_qdense(void **slots, void **session, const void *w, const vo
     dnnl_status_t status = aot_dnnl_start(&n, session);
     THEN(status, exact_sums());
     THEN(status, set_scales(&n, p->n, (const float *)scale, 0));
-    THEN(status, finish_codes(&n, p->r_scale, 1.0f, 0.0f, p->y_type, p->low, p->high));
+    THEN(status, finish_int8(&n, p->r_scale, 1.0f, 0.0f, p->y_type, p->low, p->high));
     THEN(status, md_typed(&x, 2, dx, type_of(p->x_type), dnnl_ab));
     THEN(status, md_typed(&y, 2, dy, type_of(p->y_type), dnnl_ab));
     THEN(status, md_typed(&any, 2, dw, dnnl_s8, dnnl_format_tag_any));
@@ -172,7 +172,7 @@ aot_status aot_dnnl_qpool(void **slots, void **session, const aot_dnnl_qpool_par
     widen(o.d, p->d, p->rank - 2);
     widen(o.before, p->before, p->rank - 2);
     widen(o.after, p->after, p->rank - 2);
-    THEN(status, finish_codes(&n, 0.0f, p->scale, p->shift, p->x_type, p->low, p->high));
+    THEN(status, finish_int8(&n, 0.0f, p->scale, p->shift, p->x_type, p->low, p->high));
     THEN(status, md_typed(&x, p->rank, p->x, type, tag));
     THEN(status, md_typed(&y, p->rank, p->y, type, tag));
     THEN(status, new_pooling(&n, algs[p->kind], &x, &y, &o));
@@ -189,7 +189,7 @@ aot_status aot_dnnl_qbinary(void **slots, void **session, const aot_dnnl_qbinary
     dnnl_status_t status = aot_dnnl_start(&n, session);
     THEN(status, set_scale(&slots[SCALE_X], &n, DNNL_ARG_SRC_0, &p->x_scale));
     THEN(status, set_scale(&slots[SCALE_X1], &n, DNNL_ARG_SRC_1, &p->x1_scale));
-    THEN(status, finish_codes(&n, 0.0f, 1.0f, p->shift, p->y_type, p->low, p->high));
+    THEN(status, finish_int8(&n, 0.0f, 1.0f, p->shift, p->y_type, p->low, p->high));
     THEN(status, md_typed(&x, 1, &p->n, type_of(p->x_type), dnnl_a));
     THEN(status, md_typed(&x1, 1, &p->n, type_of(p->x1_type), dnnl_a));
     THEN(status, md_typed(&y, 1, &p->n, type_of(p->y_type), dnnl_a));
