@@ -13,10 +13,12 @@ APT_TEST := g++ clang libclang-rt-14-dev llvm git libdnnl-dev libopenblas-dev \
   gcc-i686-linux-gnu libc6-dev-i386-cross
 # What only static analysis and proofs need.
 APT_FULL := clang-tidy cppcheck
+# A browser, and npm for what checks pages in it.
+APT_PAGES := chromium npm
 APT_PROVE := frama-c-base
 JOBS   ?= 2
 
-.PHONY: help demo quick test full hostile misfits sizes streams quantising fuzz-loader check format conformance docs golden bench clean fuzz zoo \
+.PHONY: help demo quick test full hostile misfits sizes streams quantising fuzz-loader check format conformance docs golden picture bench clean fuzz zoo \
   coverage stack stack-check analyse prove full-tests full-bench
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -55,7 +57,11 @@ FULL := full-tests conformance hostile misfits sizes streams quantising analyse 
 full: $(VENV)/.test ## every figure, by hand before a release: a day of two cores
 	@$(MAKE) -k $(FULL)
 
-full-tests: $(VENV)/.test
+build/axe:
+	$(APT) $(APT_PAGES)
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix $@ axe-core@4.14.1
+
+full-tests: $(VENV)/.test build/axe
 	AOT_FULL=1 $(PY) -m pytest -n $(JOBS)
 	$(PY) -m pytest tests/vendor/test_backend.py --backend accel_sim
 
@@ -102,6 +108,10 @@ SEED   ?= 0
 N      ?= 500
 fuzz: $(VENV)/.test ## N random models from SEED on against two oracles, sanitised (SEED=0 N=500)
 	$(PY) tests/fuzz --seed $(SEED) -n $(N)
+
+picture: $(VENV)/.test ## the picture of docs/report.md, by chromium
+	$(APT) chromium
+	$(PY) tests/browser.py docs/report.png
 
 golden: $(VENV)/.test ## renew the golden files
 	$(PY) -m pytest tests --update-golden

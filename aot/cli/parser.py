@@ -393,6 +393,7 @@ _ARGUMENTS: dict[str, tuple[Argument, ...]] = {
     "report": (
         _row("out", metavar="OUT", help="an OUT with a bundle"),
         _row("-o", "--output", metavar="R.html", required=True, help="the file to write"),
+        _row("--bench", metavar="F", default="", help="what `bench --per-node --json F` wrote"),
         *_COMMON,
     ),
     "disasm": (

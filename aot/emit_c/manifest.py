@@ -9,7 +9,7 @@ from typing import Any
 
 from aot.emit_c import interface
 from aot.emit_c.constants import place_constants
-from aot.emit_c.trace import arena_offset, last_writers, writes
+from aot.emit_c.trace import arena_offset, last_writers, reads, writes
 from aot.emit_c.write import File, sha256
 from aot.ir.plan import Plan
 from aot.ir.program import WAITS, Body, Call, Program, Role, Tensor
@@ -42,9 +42,7 @@ def manifest_of(
     `texts` are the ONNX names of inputs and outputs that hold strings.
     """
     names = _onnx_names(partition)
-    last = last_writers(program)
-    fresh: set[str] = set()
-    nodes = [_node(program, plan, i, c, names, last, fresh) for i, c in enumerate(program.calls)]
+    nodes = _nodes(program, plan, names, set())
     return {
         "schema": SCHEMA_VERSION,
         "aotc": __version__,
@@ -201,6 +199,17 @@ def _by_rows(program: Program) -> list[dict[str, Any]]:
     ]
 
 
+def _nodes(
+    program: Program, plan: Plan, names: Mapping[str, str], fresh: set[str]
+) -> list[dict[str, Any]]:
+    """The calls of a program; `fresh` are the constants that earlier calls have read."""
+    last, read = last_writers(program), reads(program)
+    return [
+        _node(program, plan, i, c, names, last, fresh, r)
+        for i, (c, r) in enumerate(zip(program.calls, read, strict=True))
+    ]
+
+
 def _node(
     program: Program,
     plan: Plan,
@@ -209,6 +218,7 @@ def _node(
     names: Mapping[str, str],
     last: Mapping[str, int],
     fresh: set[str],
+    read: Sequence[tuple[Tensor, Sequence[int]]],
 ) -> dict[str, Any]:
     bodies = [_body(b, names, fresh) for b in call.bodies]
     inner = sum(n["constant_bytes"] for b in bodies for n in b["nodes"])
@@ -224,12 +234,10 @@ def _node(
         "constant_bytes": inner + _constant_bytes(program, call, fresh),
         **({"bodies": bodies} if bodies else {}),
         "offsets": _offsets(program, plan, call),
+        "reads": [{**_part(program, t), "calls": [*calls]} for t, calls in read],
         "writes": [
             {
-                "tensor": t.name,
-                "value": t.onnx_name,
-                "shape": list(t.shape),
-                "dtype": str(t.dtype),
+                **_part(program, t),
                 "layout": str(t.layout),
                 "nbytes": t.nbytes,
                 "last": last[t.name] == index,
@@ -241,12 +249,22 @@ def _node(
     }
 
 
+def _part(program: Program, tensor: Tensor) -> dict[str, Any]:
+    """What a call reads or writes, and the tensor whose memory that is a part of."""
+    return {
+        "tensor": tensor.name,
+        "value": tensor.onnx_name,
+        "buffer": program.base(tensor.name)[0],
+        "shape": list(tensor.shape),
+        "dtype": str(tensor.dtype),
+    }
+
+
 def _body(body: Body, names: Mapping[str, str], fresh: set[str]) -> dict[str, Any]:
     """A body: its calls like those around it, offsets from the start of its own arena."""
     program, plan = body.program, body.plan
     assert plan is not None
-    last = last_writers(program)
-    calls = [_node(program, plan, i, c, names, last, fresh) for i, c in enumerate(program.calls)]
+    calls = _nodes(program, plan, names, fresh)
     return {"name": program.name, "arena_bytes": plan.arena_bytes, "nodes": calls}
 
 

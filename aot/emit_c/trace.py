@@ -24,6 +24,27 @@ def writes(program: Program, call: Call) -> Iterator[tuple[Arg, Tensor]]:
             yield arg, tensor
 
 
+def reads(program: Program) -> list[list[tuple[Tensor, list[int]]]]:
+    """For every call the tensors that it reads, constants and scratch apart, each with the earlier
+    calls that wrote bytes of it."""
+    found = []
+    written: dict[str, dict[tuple[int, int], int]] = {}  # owner -> bytes -> the last writer
+    for index, call in enumerate(program.calls):
+        args = [(a, program.tensors[a.tensor], *program.base(a.tensor)) for a in call.pointers()]
+        args = [a for a in args if program.tensors[a[2]].role not in (Role.CONST, Role.SCRATCH)]
+        own = {
+            tensor.name: (tensor, sorted({n for (a, z), n in written.get(base, {}).items()
+                                          if a < at + tensor.nbytes and at < z}))
+            for arg, tensor, base, at in args
+            if arg.access is not Access.WRITE
+        }  # fmt: skip
+        found.append([*own.values()])
+        for arg, tensor, base, at in args:
+            if arg.access is not Access.READ:
+                written.setdefault(base, {})[at, at + tensor.nbytes] = index
+    return found
+
+
 def arena_offset(program: Program, plan: Plan, name: str) -> int | None:
     """Byte offset in the arena of a tensor that is a view or a whole; None if it is not there."""
     if name in plan.placements:

@@ -183,12 +183,12 @@ def bench_nodes(built: Built, repeat: int = 0) -> tuple[NodeCost, ...]:
 def _title(call: dict[str, Any]) -> str:
     """The nodes of a call but the conversions around them, as far as a line goes."""
     pairs = zip(call["nodes"], call["op"].split(" + "), strict=False)
-    named = [n for n, op in pairs if not _converts(op)]
+    named = [n for n, op in pairs if not converts(op)]
     text = " + ".join(named or call["nodes"]) or call["kernel"]
     return text if len(text) <= _TITLE else f"…{text[-_TITLE:]}"
 
 
-def _converts(op_type: str) -> bool:
+def converts(op_type: str) -> bool:
     """Whether an operator only makes quantised values of numbers, or numbers of those."""
     return any(trait_named(op_type, kind) is not None for kind in (Quantises, Dequantises))
 

@@ -12,7 +12,7 @@ from test_offload import residual
 import aot
 from aot.cli import main
 from aot.errors import BackendError
-from aot.tools.report.accelerator import accelerator
+from aot.tools.report import render
 from aot.vendor.accel_sim.config import config
 from aot.vendor.accel_sim.estimate import estimate
 from aot.vendor.accel_sim.performance import programs, timeline
@@ -75,16 +75,17 @@ def test_page(tmp_path: Path) -> None:
         "name": "<b>",
         "layers": [{**performance["layers"][0], "name": "<i>&"}],
     }
-    assert "<b>" not in accelerator({"accelerator": [hostile]})
-    assert "<i>" not in accelerator({"accelerator": [hostile]})
-    assert accelerator({}) == ""
+    drawn = render("accelerator", programs=[hostile])
+    assert "<b>" not in drawn and "<i>" not in drawn
+    assert "&lt;b&gt;" in drawn and "&lt;i&gt;&amp;" in drawn
+    assert "<" not in render("accelerator", programs=[])
 
 
 def test_long_programs_make_small_pages(tmp_path: Path) -> None:
     _, performance = compiled(tmp_path / "out", configure=False)
-    few = accelerator({"accelerator": [performance]}).count("<rect")
+    few = render("accelerator", programs=[performance]).count("<rect")
     spans = [["MM", 16, 1, 0, 10 * n + 3, 10 * n + 10, 3, 0] for n in range(50_000)]
-    many = accelerator({"accelerator": [{**performance, "cycles": 500_000, "spans": spans}]})
+    many = render("accelerator", programs=[{**performance, "cycles": 500_000, "spans": spans}])
     assert few < many.count("<rect") < 1200
     assert " …: " in many
 

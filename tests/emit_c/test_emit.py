@@ -383,16 +383,20 @@ def violations(value: object, schema: dict, where: str = "$") -> list[str]:
     return found
 
 
-def test_manifest_says_what_each_call_writes() -> None:
+def test_manifest_says_what_each_call_reads_and_writes() -> None:
     manifest = json.loads(bytes(toy.emit(toy.mixed())["manifest.json"]))
     first = manifest["nodes"][0]
     assert first["kernel"] == "aot_toy_sum"
     assert first["offsets"] == {"s": 0, "tmp": 64}
     assert [w["tensor"] for w in first["writes"]] == ["s"]
     assert first["writes"][0] == {
-        "tensor": "s", "value": "s", "shape": [2, 3], "dtype": "float32", "layout": "plain",
-        "nbytes": 24, "last": True, "code_offset": 0, "channels": [],
+        "tensor": "s", "value": "s", "buffer": "s", "shape": [2, 3], "dtype": "float32",
+        "layout": "plain", "nbytes": 24, "last": True, "code_offset": 0, "channels": [],
     }  # fmt: skip
+    second = manifest["nodes"][1]["reads"]  # v is a view of what the first call wrote, a an input
+    assert [(r["tensor"], r["buffer"], r["calls"]) for r in second] == [
+        ("v", "s", [0]), ("a", "a", [])
+    ]  # fmt: skip
     assert manifest["memory"]["arena_bytes"] == 128
     assert manifest["memory"]["io_bytes"] == 24 + 8 + 24 + 8 + 8
     assert manifest["memory"]["constants_bytes"] == 24

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report: one page that loads nothing, shows every region, and escapes every name."""
+"""The report: one page that loads nothing, shows every call and region, and escapes every name."""
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,8 @@ import pytest
 
 from aot.cli import main
 from aot.tools.report import page
+from aot.tools.report.beside import manifest_and_more
+from aot.tools.report.graph import MOST, layered
 from aot.tools.run import open_out
 from graphs import model
 
@@ -21,13 +25,14 @@ VOID = {"meta", "br"}
 
 
 class Outline(HTMLParser):
-    """Tags that are open, sections met, everything that would load something."""
+    """Tags that are open, ids and links met, everything that would load something."""
 
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
         self.ids: list[str] = []
         self.loads: list[str] = []
+        self.leads: list[str] = []
         self.text: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -36,13 +41,15 @@ class Outline(HTMLParser):
         known = dict(attrs)
         self.ids += [known["id"]] if known.get("id") else []
         self.loads += [str(v) for k, v in attrs if k == "src" or (k == "href" and v[:1] != "#")]
-        self.loads += [tag] if tag in ("script", "link", "iframe", "img") else []
+        self.loads += [tag] if tag in ("link", "iframe", "img", "object", "embed", "base") else []
+        self.leads += [v[1:] for k, v in attrs if k == "href" and v and v[:1] == "#"]
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.text.append(data)
+        if self.open[-1:] != ["script"]:
+            self.text.append(data)
 
 
 def compiled(tmp_path: Path, *more: str) -> Path:
@@ -76,9 +83,13 @@ def test_a_page_with_regions(tmp_path: Path) -> None:
     out = compiled(tmp_path, "--backend", "dnnl")
     to = tmp_path / "r.html"
     assert main(["report", str(out), "-o", str(to), "-q"]) == 0
-    found = outline(to.read_text(encoding="utf-8"))
-    assert not found.loads
-    assert found.ids[:4] == ["summary", "regions", "memory", "calls"]
+    page_text = to.read_text(encoding="utf-8")
+    found = outline(page_text)
+    assert not found.loads and page_text.count("<script>") == 1
+    assert not re.search(r"https?:|url\((?!#)|@import|fetch\(|<b>y|<script>a", page_text)
+    sections = [i for i in found.ids if i.isalpha()]
+    assert sections == ["summary", "graph", "regions", "memory", "costs", "calls"]
+    assert len(set(found.ids)) == len(found.ids) and set(found.leads) <= set(found.ids)
     text = "".join(found.text)
     assert "<b>y</b>" in text  # as text: it is an output's name
     assert "region 0: dnnl" in text
@@ -86,24 +97,126 @@ def test_a_page_with_regions(tmp_path: Path) -> None:
     assert "portable C, 1 call" in text
 
 
-def test_pictures_are_well_formed_and_inside_their_frames(tmp_path: Path) -> None:
-    text = page(open_out(compiled(tmp_path, "--backend", "dnnl")).manifest)
-    pictures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
-    assert len(pictures) == 2
-    for picture in pictures:
-        root = ET.fromstring(picture)
+def drawn(text: str, title: str) -> ET.Element:
+    """The graph of a page that has a title."""
+    start = text.index(f'<svg role="group" aria-label="{title} as a graph"')
+    return ET.fromstring(text[start : text.index("</svg>", start)] + "</svg>")
+
+
+def test_graphs_are_well_formed_and_inside_their_frames(tmp_path: Path) -> None:
+    manifest = open_out(compiled(tmp_path, "--backend", "dnnl")).manifest
+    text = page(manifest)
+    runs = [*groupby(manifest["nodes"], lambda n: (n["backend"], n["region"]))]
+    for title, count in (("Regions", len(runs)), ("Calls", len(manifest["nodes"]))):
+        root = drawn(text, title)
         left, top, width, height = (float(v) for v in root.attrib["viewBox"].split())
-        boxes = root.findall("rect")
-        assert boxes
-        for box in boxes:
-            x, y = float(box.get("x", left)), float(box.get("y", top))
-            assert x >= left and x + float(box.get("width", 0)) <= left + width + 0.2
-            assert y >= top and y + float(box.get("height", 0)) <= top + height + 1.2
+        boxes = root.findall("a") + root.findall("g")
+        assert len(root.findall("a")) == count and len(boxes) == count + 3
+        places = []
+        for box in (b.find("rect") for b in boxes):
+            assert box is not None
+            x, y, w, h = (float(box.attrib[k]) for k in ("x", "y", "width", "height"))
+            assert x >= left and x + w <= left + width and y >= top and y + h <= top + height
+            places.append((x, y, w, h))
+        for i, (x, y, w, h) in enumerate(places):
+            assert not any(
+                x < u + m and u < x + w and y < v + n and v < y + h for u, v, m, n in places[:i]
+            )
 
 
-def test_a_value_that_skips_a_box_is_a_curve(tmp_path: Path) -> None:
-    text = page(open_out(compiled(tmp_path, "--backend", "dnnl")).manifest)
-    assert len(re.findall(r'class="edge" d="M \d+ \d+ C', text)) == 1
+def test_every_edge_of_the_graph_is_drawn(tmp_path: Path) -> None:
+    """Paths lead from the boxes whose results a call reads to the box of the call."""
+    manifest = open_out(compiled(tmp_path, "--backend", "dnnl")).manifest
+    reads = {(c, n["call"]) for n in manifest["nodes"] for r in n["reads"] for c in r["calls"]}
+    names = [t["name"] for t in manifest["inputs"]]
+    fed = {n["call"] for n in manifest["nodes"] for r in n["reads"] if not r["calls"]}
+    assert names == ["x"] and fed == {0} and {(a, a + 1) for a in range(2)} <= reads
+    assert any(b > a + 1 for a, b in reads)  # the residual
+    root = drawn(page(manifest), "Calls")
+    ends: dict[tuple[float, float], set[tuple[float, float]]] = {}
+    for path in root.findall("path"):
+        numbers = [float(v) for v in re.findall(r"-?[0-9.]+", path.attrib["d"])]
+        to = (numbers[6], numbers[7] + (numbers[8] if "v" in path.attrib["d"] else 0))
+        ends.setdefault((numbers[0], numbers[1]), set()).add(to)
+
+    def reached(place: tuple[float, float]) -> set[tuple[float, float]]:
+        own = ends.get(place, set())
+        return own.union(*(reached(p) for p in own if p not in tops))
+
+    boxes = [b.find("rect") for b in root.findall("a")]
+    corners = [(float(b.attrib["x"]) + 95, float(b.attrib["y"])) for b in boxes if b is not None]
+    tops = set(corners)
+    for a, (x, y) in enumerate(corners):
+        shown = {corners.index(p) for p in reached((x, y + 46)) & tops}
+        assert shown == {b for m, b in reads if m == a}, a
+
+
+def test_layers_follow_the_data() -> None:
+    edges = {(0, 1), (1, 2), (0, 3), (2, 3), (3, 4), (0, 4)}
+    x, depth, links = layered(5, edges)
+    assert depth == [0, 1, 2, 3, 4]
+    assert all(b == (a[0], a[1] + 1) or (a[0], b[0]) in edges for a, b in links)
+    # Every row is free of overlaps, and boxes without a lane beside them are in one line.
+    assert all(abs(x[0, d] - x[d, d]) > 100 for d in (1, 2, 3))
+    assert layered(2, set()) == ({(0, 0): -107.0, (1, 0): 107.0}, [0, 0], [])
+
+
+def test_large_graphs_are_joined(tmp_path: Path) -> None:
+    rows = [("Sigmoid", f"v{i}", f"v{i + 1}") for i in range(700)]
+    onnx.save(model(rows, {"v0": [1, 4]}, {"v700": None}, {}), str(tmp_path / "net.onnx"))
+    line = [str(tmp_path / "net.onnx"), "-o", str(tmp_path / "out"), "-q", "--no-configure"]
+    assert main(line) == 0
+    manifest = open_out(tmp_path / "out").manifest
+    calls = len(manifest["nodes"])
+    text = page(manifest)
+    root = drawn(text, f"Calls, {-(-calls // MOST)} in a box")
+    spans = [box.attrib["data-calls"].split("-") for box in root.findall("a")]
+    assert len(spans) <= MOST
+    assert [n for a, z in spans for n in range(int(a), int(z) + 1)] == list(range(calls))
+    assert set(outline(text).leads) <= set(outline(text).ids)
+
+
+def test_measured_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--bench F`: sorted bars, and no file of another bundle."""
+    out, file, to = compiled(tmp_path), tmp_path / "costs.json", tmp_path / "r.html"
+    nodes = open_out(out).manifest["nodes"]
+    costs = [{"kernel": n["kernel"], "amount": 10.0 * i} for i, n in enumerate(nodes)]
+    line = ["report", str(out), "-o", str(to), "-q", "--bench", str(file)]
+    for content, good in (
+        ({"name": "net", "nodes": costs}, True),
+        ({"name": "net", "nodes": costs[1:]}, False),
+        ({"name": "other", "nodes": costs}, False),
+        ({"name": "net", "nodes": [{**c, "amount": "x"} for c in costs]}, False),
+        ([], False),
+    ):
+        file.write_text(json.dumps(content))
+        assert main(line) == (0 if good else 1)
+        said = capsys.readouterr().err
+        assert good or ("aotc bench OUT --per-node" in said and len(said.splitlines()) == 2)
+    text = to.read_text()
+    table = text[text.index("Time in nanoseconds of CPU") :]
+    bars = re.findall(r'<th scope="row"><a href="#call-(\d+)"', table)
+    assert bars == [str(i) for i in range(len(nodes) - 1, 0, -1)]
+
+
+def test_links_between_onnx_c_and_arena(tmp_path: Path) -> None:
+    out = compiled(tmp_path)
+    text = page(manifest_and_more(open_out(out)))
+    source = (out / "bundle" / "src" / "net_run.c").read_text().splitlines()
+    shown = re.findall(r'<a href="#c-(\d+)">net_run.c:(\d+)</a>', text)
+    assert [int(c) for c, _ in shown] == list(range(len(open_out(out).manifest["nodes"])))
+    for call, line in shown:
+        assert re.match(rf" *(STEP|TRY)\({call},", source[int(line) - 1])
+        assert f'<span id="c-{call}"><a href="#call-{call}">' in text
+    assert len(re.findall(r'<a href="#buffer-\d+">at [\d,]+</a>', text)) >= len(shown)
+    assert set(outline(text).leads) <= set(outline(text).ids)
+
+
+def test_budgets_have_remedies(tmp_path: Path) -> None:
+    text = page(manifest_and_more(open_out(compiled(tmp_path, "--ram", "2M"))))
+    row = text[text.index('<tr><th scope="row">RAM') :]
+    assert "2,097,152" in row[: row.index("</tr>")] and "--objective ram" in row
+    assert "<code>--flash N</code>" in text
 
 
 def test_without_vendors_there_is_no_region(tmp_path: Path) -> None:

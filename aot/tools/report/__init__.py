@@ -1,58 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
 """`aotc report OUT -o R.html`: what a bundle holds, as one page that needs no other file.
 
-A section is a function of the manifest, to which "accelerator" adds what `performance.programs` of
-accel_sim reads from the bundle; `SECTIONS` lists them in order. Every name of the model is escaped:
-the page runs no script and loads nothing.
+Functions of this folder compute what is drawn, `templates/` draws it. Every name of the model is
+escaped; the page's script is its own and loads nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from aot.tools.report.accelerator import accelerator
-from aot.tools.report.html import STYLE, escape
-from aot.tools.report.memory import memory
-from aot.tools.report.regions import regions
-from aot.tools.report.tables import calls, refusals, summary
-
-Manifest = Mapping[str, Any]
-#: Title and what writes the section's HTML ("" = nothing to say).
-SECTIONS: tuple[tuple[str, Callable[[Manifest], str]], ...] = (
-    ("Summary", summary),
-    ("Regions", regions),
-    ("Memory", memory),
-    ("Accelerator", accelerator),
-    ("Calls", calls),
-    ("Refusals", refusals),
-)
+from aot.ops.registry import load_all
+from aot.tools.report import accelerator
+from aot.tools.report.calls import measures, title
+from aot.tools.report.graph import pictures
+from aot.tools.report.memory import memory_map
 
 
-def page(manifest: Manifest) -> str:
-    """The whole page; equal manifests give equal text."""
-    name = escape(manifest["name"])
-    found = [(title, write(manifest)) for title, write in SECTIONS]
-    found = [(title, body) for title, body in found if body]
-    links = " · ".join(f'<a href="#{t.lower()}">{t}</a>' for t, _ in found)
-    bodies = "\n".join(
-        f'<section id="{title.lower()}">\n<h2>{title}</h2>\n{body}\n</section>'
-        for title, body in found
+def page(manifest: Mapping[str, Any]) -> str:
+    """The whole page; equal manifests give equal text.
+
+    Beside the keys of manifest.json, `manifest` may have those that beside.py reads: the
+    performance of an accelerator's programs, C, bytes of code, budgets, what `aotc bench` measured.
+    """
+    load_all()  # the records of operators say which ones quantise
+    titles = [title(node) for node in manifest["nodes"]]
+    # Portable C has the first colour; vendors follow in order of appearance.
+    backends = dict.fromkeys(["c", *(str(node["backend"]) for node in manifest["nodes"])])
+    return render(
+        "page",
+        manifest=manifest,
+        titles=titles,
+        map=memory_map(manifest),
+        graphs=pictures(manifest, titles),
+        measures=measures(manifest),
+        programs=manifest.get("accelerator", ()),
+        shades={b: i and 1 + (i - 1) % 6 for i, b in enumerate(backends)},
     )
-    return f"""\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{name}</title>
-<style>
-{STYLE}</style>
-</head>
-<body>
-<h1>{name}</h1>
-<nav>{links}</nav>
-{bodies}
-</body>
-</html>
-"""
+
+
+def render(template: str, **values: Any) -> str:
+    """The text of `templates/<template>.html.jinja` with `values` filled in."""
+    return str(_environment().get_template(f"{template}.html.jinja").render(values))
+
+
+@cache
+def _environment() -> Any:
+    import jinja2
+
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+        keep_trailing_newline=True,
+    )
+    made.globals |= {"bars": accelerator.bars, "roofline": accelerator.roofline}
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """A name of the model without characters that nobody sees; other values as they are."""
+    if type(value) is not str or value.isprintable():
+        return value
+    shown = (c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in value)
+    return "".join(shown)

@@ -1,70 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arena over time: every buffer and scratch at its address, from first call to last."""
+"""The arena over time: every buffer and scratch at its address, and the bytes live at each call."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from aot.tools.report.html import colours, escape, table
-
-#: Pixels of the page.
-WIDTH, HEIGHT = 740, 300
-_LEGEND = (
-    "<p>Time runs to the right, a column per call; what lives between runs is in a column before "
-    "the first call and behind the last one. Addresses run upwards. The colour is that of the "
-    "backend that uses a buffer first, dashed bars are scratch. A call that works in place has "
-    "its operand and its result in the same bytes.</p>"
-)
+#: Steps between the marks of an axis of calls.
+_CALLS = [n * 10**e for e in range(9) for n in (1, 2, 5)]
 
 
-def memory(manifest: Mapping[str, Any]) -> str:
-    """The picture, and what the plan proves."""
-    memory = manifest["memory"]
-    rows = [
-        ("arena", int(memory["arena_bytes"])),
-        ("most that is live at one time", int(memory["lower_bound_bytes"])),
-        ("the same without padding and scratch", int(memory["logical_bound_bytes"])),
-        ("proven optimal for this order", "yes" if memory["optimal"] else "no"),
-        ("no order needs less", "proven" if memory["schedule_optimal"] else "not proven"),
-    ]
-    return f"{_picture(manifest)}\n{table(('', 'bytes'), rows)}"
+@dataclass(frozen=True, slots=True)
+class Map:
+    """The picture: x counts calls from `begin`, y the `total` bytes of the arena.
+
+    `live` are the bytes live in each column, `at` the buffers of `memory.buffers` that are live in
+    it. The axes have `marks` at these calls and addresses.
+    """
+
+    begin: int
+    total: int
+    buffers: Sequence[Mapping[str, Any]]
+    at: Sequence[Sequence[int]]
+    live: Sequence[int]
+    marks: tuple[Sequence[int], Sequence[int]]
+
+    def buffer(self, call: int, offset: int) -> int:
+        """The index of the buffer that has an address at a call, -1 if none has."""
+        places = ((i, offset - self.buffers[i]["offset"]) for i in self.at[call - self.begin])
+        return next((i for i, at in places if 0 <= at < self.buffers[i]["nbytes"]), -1)
 
 
-def _picture(manifest: Mapping[str, Any]) -> str:
-    """Every stretch of `memory.buffers`; in the picture's own units x counts calls, y bytes."""
+def memory_map(manifest: Mapping[str, Any]) -> Map | None:
+    """The map of a bundle; None without arena, or where an older aotc did not list its buffers."""
     total, calls = int(manifest["memory"]["arena_bytes"]), len(manifest["nodes"])
-    if not total or not calls:
-        return "<p>No arena: every result is an output.</p>"
-    stretches = manifest["memory"].get("buffers")
-    if stretches is None:
-        return "<p>An older aotc compiled this bundle: the manifest does not list its buffers.</p>"
-    begin = min(0, *(int(s["first"]) for s in stretches))  # -1: before the first call
-    end = max(calls - 1, *(int(s["last"]) for s in stretches)) + 1
-    shades = colours([str(n["backend"]) for n in manifest["nodes"]])
-    owners = [shades[str(n["backend"])] for n in manifest["nodes"]]
-    parts = [
-        f'<svg role="img" aria-label="the arena over time" '
-        f'style="width:{WIDTH}px;height:{HEIGHT}px" preserveAspectRatio="none" '
-        f'viewBox="{begin} 0 {end - begin} {total}">',
-        f'<rect x="{begin}" width="{end - begin}" height="{total}" fill="#f6f6f6"/>',
-    ]
-    for s in sorted(stretches, key=lambda s: bool(s["scratch"])):
-        shade = owners[min(max(int(s["first"]), 0), calls - 1)]
-        parts.append(_bar(s, total, shade))
-    return "\n".join([*parts, "</svg>", _LEGEND])
+    buffers = manifest["memory"].get("buffers")
+    if not total or not calls or buffers is None:
+        return None
+    begin = min(0, *(int(s["first"]) for s in buffers))  # -1: before the first call
+    end = max(calls - 1, *(int(s["last"]) for s in buffers)) + 1
+    at: list[list[int]] = [[] for _ in range(begin, end)]
+    for index, stretch in enumerate(buffers):
+        for own in at[stretch["first"] - begin : stretch["last"] + 1 - begin]:
+            own.append(index)
+    step = next(s for s in _CALLS if len(at) <= 12 * s)
+    marks = range(0, end, step), range(0, total + 1, 1 << max(0, (total - 1).bit_length() - 3))
+    live = [_covered([buffers[i] for i in own]) for own in at]
+    return Map(begin, total, buffers, at, live, marks)
 
 
-def _bar(stretch: Mapping[str, Any], total: int, shade: str) -> str:
-    """One stretch as a rectangle of the picture, whose address 0 is at the bottom."""
-    first, last = int(stretch["first"]), int(stretch["last"])
-    offset, size = int(stretch["offset"]), int(stretch["nbytes"])
-    dashed = ' stroke-dasharray="3 2"' if stretch["scratch"] else ""
-    what = "scratch " if stretch["scratch"] else ""
-    return (
-        f'<rect class="buffer" x="{first}" y="{total - offset - size}" '
-        f'width="{last + 1 - first}" height="{size}" fill="{shade}" stroke="#666" '
-        f'stroke-width=".5" vector-effect="non-scaling-stroke"{dashed}>'
-        f"<title>{what}{escape(stretch['tensor'])}: {size} bytes at {offset}, "
-        f"calls {first} to {last}</title></rect>"
-    )
+def _covered(buffers: Sequence[Mapping[str, Any]]) -> int:
+    """Bytes that some buffers hold; those of a call that works in place share theirs."""
+    found, top = 0, 0
+    for offset, size in sorted((int(s["offset"]), int(s["nbytes"])) for s in buffers):
+        found += max(0, offset + size - max(top, offset))
+        top = max(top, offset + size)
+    return found

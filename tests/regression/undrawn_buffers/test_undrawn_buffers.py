@@ -102,13 +102,13 @@ def live(program: Program, plan: Plan) -> list[np.ndarray[Any, Any]]:
 
 def drawn(text: str, calls: int, total: int) -> list[np.ndarray[Any, Any]]:
     """For every call, which bytes of the arena the picture of a page has bars for."""
-    start = text.index("<svg", text.index("the arena over time") - 30)
+    start = text.index('<svg class="map"')
     root = ET.fromstring(text[start : text.index("</svg>", start)] + "</svg>")
     x, y, width, height = (int(v) for v in root.attrib["viewBox"].split())
     assert y == 0 and height == total and x <= 0 and x + width >= calls
     found = [np.zeros(total, bool) for _ in range(calls)]
     for bar in root:
-        if bar.attrib.get("class") != "buffer":
+        if "buffer" not in bar.attrib["class"].split():
             continue
         left, top, wide, high = (int(bar.attrib[k]) for k in ("x", "y", "width", "height"))
         assert top >= 0 and top + high <= total and wide > 0 and high > 0

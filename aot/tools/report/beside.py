@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the report reads beside the manifest: C, sizes of a build, budgets, measurements."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from aot import textfile
+from aot.errors import AotError, BuildError
+from aot.tools.build import RECORD, read_json
+from aot.tools.record import options_of, refuse_changed
+from aot.tools.report.calls import lines_of
+from aot.tools.run import Built
+from aot.tools.size import measure
+from aot.tools.stack_built import declared
+from aot.tools.symbols import node_sizes, symbols_of
+from aot.vendor.accel_sim.performance import programs
+
+
+def manifest_and_more(built: Built, bench: str = "") -> dict[str, Any]:
+    """The manifest with the keys that `page` knows of besides; `bench` is a file of `aotc bench`.
+
+    Raises AotError for a file that is damaged, or of another bundle.
+    """
+    refuse_changed(built.out)
+    bundle = built.out / "bundle"
+    return {
+        **built.manifest,
+        "accelerator": programs(bundle),
+        "lines": lines_of(bundle / "src", built.name),
+        "measured": _measured(Path(bench), built) if bench else {},
+        **_sizes(built),
+    }
+
+
+def _sizes(built: Built) -> dict[str, Any]:
+    """Bytes of code of every call where OUT is built, and what the bundle needs of each budget."""
+    memory, record = built.manifest["memory"], built.out / RECORD
+    asked = options_of(read_json(record, "record of a compilation")) if record.is_file() else None
+    stack = declared(built.manifest).declared  # None where a vendor's code has no figure
+    ram = int(memory["arena_bytes"]) + int(memory.get("static_bytes", 0)) + (stack or 0)
+    flash, code = int(memory["constants_bytes"]), []
+    with contextlib.suppress(BuildError):  # OUT is not built: its code has no size yet
+        size, nodes = measure(built), node_sizes(built, symbols_of(built))
+        ram, flash = size.ram, size.constants + size.code
+        # Calls that share a function share its bytes.
+        code = [n.code // max(1, n.sharers) for n in nodes]
+    needs = {"RAM": ram, "flash": flash, "stack": stack}
+    budgets = [(kind, n, getattr(asked, kind.lower(), None)) for kind, n in needs.items()]
+    return {"code": code, "budgets": budgets}
+
+
+def _measured(path: Path, built: Built) -> dict[str, Any]:
+    """What `aotc bench OUT --per-node --json F` wrote of this bundle."""
+    found = textfile.read_json(path, "measurement")
+    calls = [n["kernel"] for n in built.manifest["nodes"]]
+    try:
+        same = found["name"] == built.name and [n["kernel"] for n in found["nodes"]] == calls
+        if same and all(0 <= n["amount"] < float("inf") for n in found["nodes"]):
+            return dict(found)
+    except (KeyError, TypeError):
+        pass
+    hint = "`aotc bench OUT --per-node --json F` writes them"
+    raise AotError(f"{path} does not hold the costs of this bundle's calls", hint=hint)
