@@ -26,7 +26,11 @@ _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MOST_NAMES}}}"
 
 
 def read_toml(path: Path, what: str, kind: type[AotError] = AotError) -> dict[str, Any]:
-    """The table in a TOML file; `kind` if it cannot be read or holds none."""
+    """The table in the TOML file `path`.
+
+    Messages call the file `what` (a noun: `target`). Raises `kind` if the file cannot be read,
+    has more than MOST_TOML bytes or holds no table.
+    """
     table: dict[str, Any] = _read(path, what, "TOML", _toml, kind, MOST_TOML)
     return table
 
@@ -45,7 +49,11 @@ def _name_or_nothing(found: re.Match[str]) -> str:
 
 
 def read_json(path: Path, what: str, kind: type[AotError] = AotError) -> Any:
-    """What a JSON file holds; `kind` if it cannot be read or holds nothing."""
+    """The value in the JSON file `path`, whatever its size.
+
+    Messages call the file `what`, as in `read_toml`. Raises `kind` if it cannot be read or is
+    no JSON.
+    """
     return _read(path, what, "JSON", json.loads, kind, 0)
 
 
@@ -57,6 +65,10 @@ def _read(
     kind: type[AotError],
     most: int,
 ) -> Any:
+    """The value that `parse` makes of the UTF-8 text of `path`; messages call it `form`.
+
+    `most` is the largest size in bytes, 0 for any. Raises `kind` for every failure.
+    """
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):  # it might never end
             raise kind(f"cannot read {what} {path}: not a regular file")

@@ -166,6 +166,7 @@ def image_cmake(name: str, target: Target) -> str:
 
 
 def _argument(flag: str) -> str:
+    """`flag`, a flag of the target for the compiler; TargetError if it has other characters."""
     if not re.fullmatch(r"[A-Za-z0-9_.,=+/:@-]+", flag):
         raise TargetError(f"flag {flag!r} has characters that no compiler flag needs")
     return flag

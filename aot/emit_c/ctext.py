@@ -40,6 +40,7 @@ def _checked(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
     """
 
     def checked(name: str) -> str:
+        """`name` itself if it matches `pattern`; else InternalError: it is not `what`."""
         if not pattern.match(name):
             raise InternalError(f"{name!r} is not {what}")
         return name

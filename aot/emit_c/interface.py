@@ -61,7 +61,12 @@ def _inside(text: str) -> str:
 
 
 def spell_specs(program: Program) -> str:
-    """`src/NAME_io.h`: what the checks compare tensors with."""
+    """`src/NAME_io.h`, by which generated code checks the tensors of callers (aot_check.h).
+
+    All dimensions are in one table, those of inputs first; a row of a tensor has its place
+    there, its rank, type, alignment and bytes. C allows no empty table: it gets a row that
+    nothing reads.
+    """
     name = program.name
     extents: list[str] = []
     specs = []

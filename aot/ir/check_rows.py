@@ -85,7 +85,11 @@ def _check_counts(program: Program, segment: Segment) -> None:
 
 
 def _check_outside(play: _Play) -> None:
-    """No call around the segments touches what exists as rows only."""
+    """InternalError if a call, or memory kept between runs, holds a tensor of rows only.
+
+    `play.calls` are those around the segments and the steps inside, whose rows have other
+    names.
+    """
     for call in play.calls:
         for arg in call.pointers():
             if arg.tensor in play.program.tensors and arg.tensor not in play.tensors:

@@ -179,7 +179,7 @@ def _answer(work: Work, given: bytes) -> bytes:
 
 
 def _send(pipe: BinaryIO, data: bytes) -> None:
-    """Bytes behind their number."""
+    """Write the length of `data`, 8 bytes little-endian, and `data`; OSError if no one reads."""
     pipe.write(len(data).to_bytes(8, "little") + data)
     pipe.flush()
 

@@ -154,6 +154,7 @@ def _inline(model: onnx.ModelProto, kept: list[Key]) -> onnx.ModelProto:
 
 
 def _keys(model: onnx.ModelProto) -> set[Key]:
+    """The (domain, name) of every function that the model defines; overloads count as one."""
     return {(f.domain, f.name) for f in model.functions}
 
 

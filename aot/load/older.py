@@ -275,6 +275,12 @@ def spell_normalizations(model: onnx.ModelProto, version: int) -> None:
 
 
 def _by_element(node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The nodes of a BatchNormalization that has parameters of one sample's shape (spatial=0).
+
+    They broadcast over the first axis. The type of epsilon (1e-5 unless given) is that of
+    `variance`, by a CastLike of a later opset than the model's: in the domain LATER, until all
+    is converted.
+    """
     x, scale, bias, mean, variance = node.input
     y = node.output[0]
     small = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)

@@ -82,7 +82,11 @@ def _open(name: str, dims: list[Dim] | None) -> Iterator[OpenAxis]:
 
 
 def declared_shapes(graph: onnx.GraphProto) -> dict[str, list[int | str | None] | None]:
-    """The shapes that the file declares for the inputs, for those of sequences their elements'."""
+    """By name of a user's input: its declared shape, None if none is declared.
+
+    A dimension is a number, a name, or None where the file says nothing. A sequence or optional
+    has the shape of its elements.
+    """
     found: dict[str, list[int | str | None] | None] = {}
     for info in user_inputs(graph):
         found[info.name] = _plain(declared(_element(info)))

@@ -107,6 +107,7 @@ class _Reader:
         return parts[0] if len(parts) == 1 else _Node("choice", tuple(parts))
 
     def row(self) -> _Node:
+        """A concatenation: all items before the next `|`, `)` or the end."""
         parts: list[_Node] = []
         while self.peek() not in ("", "|", ")"):
             parts.append(self.repeated(self.atom()))

@@ -69,6 +69,7 @@ def _axes_operand(edit: Editor, node: ir.Node, index: int, place: int) -> None:
 
 
 def _window(edit: Editor, node: ir.Node) -> None:
+    """Write all attributes of a window; auto_pad becomes pads (begins, then ends)."""
     kernel = [int(k) for k in attribute(node, "kernel_shape") or _kernel(node)]
     rank = len(kernel)
     strides = [int(s) for s in attribute(node, "strides") or [1] * rank]

@@ -48,6 +48,11 @@ def _weights(edit: Editor, node: ir.Node) -> None:
 
 
 def _bias(edit: Editor, node: ir.Node) -> None:
+    """Make a constant C of Gemm a bias [columns] with `beta` in it, rounded once from float64.
+
+    Beta 0 drops C. A C that is no constant, or no row, stays as it is, with `beta` if that is
+    not 1.
+    """
     value = node.inputs[2] if len(node.inputs) > 2 else None
     if value is None:
         edit.drop_attribute(node, "beta")

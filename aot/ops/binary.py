@@ -92,7 +92,11 @@ def combine(
 
 
 def combine_pair(c: Recorder, m: Match, name: str, *clamp: float, wide: bool = True) -> None:
-    """Record aot_<name>_<dtype> of the operands a and b of a match; `clamp` as `combine` has it."""
+    """Record aot_<name>_<dtype> of the operands a and b of a match, broadcast to y.
+
+    `clamp` is (activation, low, high) or nothing, `wide` says that y's elements are no smaller
+    than the operands', so that it may take the place of one.
+    """
     pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
     act, low, high = (*clamp, 0, 0.0, 0.0)[:3]
     combine(c, name, m.a.dtype, m.y, stored(m.y), pair, int(act), low, high, wide)
@@ -124,6 +128,11 @@ def declare(
 
     @made.cases
     def type_cases() -> Iterator[Case]:
+        """Operands of each type but the first, which the callers' own cases are of.
+
+        Integers are the extreme values of their type, unless the operator has no meaning
+        for some pairs.
+        """
         for t in types[1:]:
             if t.is_float:
                 yield case(f32(3, 7).astype(t.numpy), f32(7, seed=1, low=0.5).astype(t.numpy))

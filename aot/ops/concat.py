@@ -94,6 +94,11 @@ def concat_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str
 
 @concat.lower
 def concat_to_kernel(c: Recorder, m: Match) -> None:
+    """Record the concatenation of the operands that hold elements, along `axis`.
+
+    No call where they can be made in their places in y; else a strided copy of each. Channels
+    in blocks need their own kernel where a part does not begin at a block.
+    """
     parts = [x for x in m.xs if x is not None and math.prod(x.shape) > 0]
     axis = m.axis % m.y.rank
     if not parts:

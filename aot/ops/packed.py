@@ -16,7 +16,7 @@ ROUND_MODES = ("up", "down", "nearest")
 
 
 def count(value: ValueRef) -> int:
-    """Elements."""
+    """The number of elements, of less than a byte each."""
     return math.prod(value.shape)
 
 

@@ -126,7 +126,10 @@ def left_before(perm: list[int], reduced: Sequence[int], keeps: bool) -> list[in
 
 
 def reduced_before(edit: Editor, node: ir.Node, perm: list[int]) -> Permuted | None:
-    """A reduction of the axes as they are before a Transpose."""
+    """The reduction as it is before a Transpose by `perm`: its axes, and the Transpose behind it.
+
+    None if the axes, which are not negative, are absent or no constant.
+    """
     axes = array(node.inputs[1]) if len(node.inputs) > 1 else None
     if axes is None:
         return None

@@ -145,6 +145,10 @@ def nd_to_kernel(c: Recorder, m: Match) -> None:
 
 @scatter_nd.cases
 def nd_cases() -> Iterator[Case]:
+    """ScatterND(data, indices, updates): slices, points, reductions of a repeated point.
+
+    Indices outside the axis (3 and -4 of 3) are an error in ONNX; the kernel skips them.
+    """
     rows, cells = np.array([[2], [0]]), np.array([[0, 1], [2, 3]])
     yield case(f32(3, 4), rows, f32(2, 4, seed=1))
     yield case(f32(3, 4, 2), cells, f32(2, 2, seed=1))

@@ -92,12 +92,17 @@ def _reopen_loop(node: ir.Node) -> None:
 
 
 def _value(body: ir.Graph, hint: str, kind: int) -> ir.Value:
+    """A new scalar of ONNX's element type `kind` for `body`; `hint` ends its name."""
     value = ir.Value(name=Editor(body).fresh(f"{body.outputs[-1].name}_{hint}"))
     set_type(value, kind, ())
     return value
 
 
 def _copy(body: ir.Graph, value: ir.Value) -> ir.Value:
+    """Append an Identity of a boolean scalar to `body`, computed by portable C; its result.
+
+    A Loop's body must put out its condition; this gives the condition a node of its own.
+    """
     made = ir.Node("", "Identity", [value], name=f"{value.name}_on", num_outputs=1)
     made.outputs[0].name = Editor(body).fresh(f"{value.name}_on")
     set_type(made.outputs[0], BOOL, ())

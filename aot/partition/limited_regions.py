@@ -72,6 +72,7 @@ def exact_regions(
 
 
 def _spelled(ways: Mapping[int, Way], full: int, inside: Sequence[int], size: int) -> list[int]:
+    """The region of each of `size` vertices, -1 for none, by going back from the set `full`."""
     region = [-1] * size
     at = full
     while at:
@@ -105,6 +106,7 @@ def _ancestors(
 
 
 def _needs(chosen: int, direct: Sequence[int], through: Sequence[int]) -> int:
+    """The vertices that the highest one of `chosen` needs, directly or through portable ones."""
     i = chosen.bit_length() - 1
     return direct[i] | through[i]
 
@@ -112,7 +114,13 @@ def _needs(chosen: int, direct: Sequence[int], through: Sequence[int]) -> int:
 def _closed(
     done: int, mine: Sequence[int], direct: Sequence[int], through: Sequence[int]
 ) -> Iterator[int]:
-    """Every set of `mine` that needs only what is done and itself, and no path around it."""
+    """Every set of vertices out of `mine` that can be computed as one region, now.
+
+    Sets are bit masks over positions in the caller's list of vertices that are not portable;
+    `mine` are such positions, in topological order. `done` are computed already. Vertex i needs
+    the set `direct[i]` at once, which may be in its own region, and `through[i]` by way of
+    portable vertices, which must be done: else the region would be left and entered again.
+    """
     stack = [(0, 0)]
     while stack:
         at, chosen = stack.pop()
@@ -143,6 +151,7 @@ def ordered_by(preds: Preds) -> list[int]:
 
 
 def _after(preds: Preds) -> list[list[int]]:
+    """The vertices that read each vertex, each reader once, ascending."""
     after: list[list[int]] = [[] for _ in preds]
     for v, before in enumerate(preds):
         for p in dict.fromkeys(before):
@@ -183,9 +192,12 @@ def split_regions(
 def _cut(
     preds: Preds, after: Preds, inside: Sequence[int], rule: Rule, near: bool
 ) -> list[tuple[bool, list[int]]]:
-    """(whether a region can be made of it, run) for runs of a region in an order they can run in.
+    """Cut a region, the vertices `inside`, into (whether the backend takes the run, run), in order.
 
-    A run grows along its own values if `near`, else in the order of the graph.
+    Each run needs only those before it; it satisfies `rule`, the limits of the backend and its
+    own check, or it is a single vertex that the backend does not take. A run grows to the
+    readers of its vertices first if `near`, else in the order of the graph. `after` are the
+    readers of every vertex.
     """
     left = set(inside)
     waiting = {v: len({p for p in preds[v] if p in left}) for v in inside}

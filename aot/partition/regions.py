@@ -168,7 +168,10 @@ def _fewest(
 def _either_end(
     forward: Ways, backward: Ways, width: int, best: State, winner: Ways
 ) -> tuple[State, Ways]:
-    """A beam from the inputs, then one from the outputs, keeping what is shorter."""
+    """The shorter one of `best` and what beams from both ends of the graph find, and who found it.
+
+    A beam keeps `width` states at each count of regions; the length of a state is its regions.
+    """
     for ways in (forward, backward):
         found = beam(ways, width, best.length)
         if found is not None:

@@ -171,7 +171,11 @@ class Control:
         return [self._sweep.errors, self._dims.checks, self.taken]
 
     def _is_short(self, node: ir.Node, body: ir.Graph) -> bool:
-        """Whether unrolling is worth an attempt."""
+        """Whether to try unrolling a Loop: trips times nodes of its body are at most MOST.
+
+        A Loop without a trip count counts as short, one whose trip count is not known does
+        not.
+        """
         trips = node.inputs[0]
         known = lookup(trips, self._sweep.partial_values) if trips is not None else None
         if trips is None or known is None or not known.full:
@@ -229,7 +233,13 @@ class Control:
         return False
 
     def scan(self, node: ir.Node) -> bool:
-        """Type a Scan; whether other nodes have taken its place."""
+        """Type a Scan from its body; whether other nodes have taken its place.
+
+        The body sees sequences without their scanned axis, states as they are. Sizes within
+        the body are values of it only where one of its inputs has a dynamic dimension; else
+        each step has sizes of its own. Where the number of steps is dynamic, the Scan is
+        replaced. Raises ValueError for counts that do not fit the node.
+        """
         x = self._dims
         body = attribute(node, "body")
         scanned = int(attribute(node, "num_scan_inputs"))

@@ -209,7 +209,11 @@ class Terms:
         return add(whole, self.atom("floor", rest, by))
 
     def is_whole(self, poly: Poly) -> bool:
-        """Whether a polynomial of floats is an integer: none of its atoms may be a fraction."""
+        """Whether `poly`, the value of a float, is an integer; all coefficients are.
+
+        False if an atom may be a fraction: a `quotient` that is no division of integers, or
+        an element of a value of a floating-point type.
+        """
         keys = list(self._atoms)
         for monomial, _ in poly:
             for atom in monomial:

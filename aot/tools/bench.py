@@ -207,6 +207,11 @@ def nodes_text(nodes: Sequence[NodeCost], board: bool) -> str:
 
 
 def _host(built: Built, repeat: int) -> Timing:
+    """Time `repeat` runs of a bundle here or in the emulator, in nanoseconds of CPU time.
+
+    With `repeat` 0, three runs decide how many take SECONDS: 5 to 10000. The result has
+    quartiles.
+    """
     arrays = _arrays(built)
     if repeat <= 0:
         probe = timed(built, 3, arrays=arrays)

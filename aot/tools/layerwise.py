@@ -90,7 +90,7 @@ class Layers:
         return Layers(both, self.quantised + other.quantised, self.equal + other.equal)
 
     def record(self) -> dict[str, Any]:
-        """For --json."""
+        """For --json: a record per value; how many elements are quantised, how many are equal."""
         return {
             "values": [d.record() for d in self.differences],
             "codes": self.quantised,

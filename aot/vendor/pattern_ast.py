@@ -57,7 +57,7 @@ class OpPat:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Every operator accepted."""
+        """The names of the operators that this element of a pattern accepts, its own first."""
         return (self.op_type, *self.others)
 
 

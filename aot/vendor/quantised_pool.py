@@ -134,6 +134,7 @@ def window_of(m: Match) -> WindowShape | None:
 
 
 def _counts_vary(node: NodeRef) -> bool:
+    """Whether windows of an AveragePool at the border average fewer positions than others."""
     if node.op_type != "AveragePool":
         return False
     pads = any(node.attr("pads") or ())
@@ -141,6 +142,12 @@ def _counts_vary(node: NodeRef) -> bool:
 
 
 def _window_fits(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that integers compute the mean over the window of the node `pool`.
+
+    A sum must fit its accumulator (MOST_POSITIONS by type of x); where windows at the border
+    average fewer positions there is a multiplier for each number of them, up to MOST_COUNTS;
+    and the quotient of the scales of x and y must have a multiplier.
+    """
     if m.pool.op_type in WINDOWS:
         pad = m.pool.attr("auto_pad", "NOTSET")
         yield pad in ("NOTSET", "VALID"), f"auto_pad {pad!r} (needs explicit pads)"

@@ -407,6 +407,7 @@ class Recorder:
     def _arguments(
         self, kernel: str, operands: Sequence[Operand]
     ) -> tuple[list[Arg | Scalar | StateArg], Params | None]:
+        """The arguments of a call, as `_argument` has them, and its parameter struct."""
         args: list[Arg | Scalar | StateArg] = []
         params: Params | None = None
         for operand in operands:
@@ -426,6 +427,9 @@ class Recorder:
         return file
 
     def _argument(self, operand: Operand) -> Arg | Scalar:
+        """A number, or None for NULL, by value; else a pointer, which writes to what holds nothing
+        yet.
+        """
         if operand is None:
             return Scalar(0, "void *")
         if isinstance(operand, bool | int):

@@ -13,7 +13,7 @@ from aot.vendor.scaffold import scaffold
 
 
 def command(args: argparse.Namespace, progress: Progress) -> Answer:
-    """Do what the options say."""
+    """Write the package of a new backend into a folder; its files and how to install it."""
     folder = Path(args.output or args.name)
     files = [str(p) for p in scaffold(args.name, folder)]
     word = shell_word(folder)

@@ -68,6 +68,7 @@ def _lowered(b: Body, mask: int, axes: list[int]) -> str:
 
 
 def scale_of(b: Body, columns: int) -> float:
+    """The factor of the scores: the attribute `scale`, else 1 / sqrt(columns of a head)."""
     given = float(attribute(b.node, "scale", 0.0) or 0.0)
     return given or 1 / sqrt(columns)
 

@@ -438,6 +438,10 @@ def _sum_case(x: Array, w: Array, r: Array, axis: int, named: dict[str, Any]) ->
 
 
 def _act_case(x: Array, w: Array, axis: int, named: dict[str, Any]) -> Case:
+    """x, w (a scale for each output channel, along `axis`), bias in units of the sums.
+
+    The scales let the Sigmoid run through its whole range. `named` are attributes of nodes.
+    """
     channels = w.shape[axis]
     width = np.sqrt(w.size / channels) * 74 * 74 * 0.031
     steps = np.linspace(1 / width, 3 / width, channels).astype(np.float32)
@@ -446,6 +450,7 @@ def _act_case(x: Array, w: Array, axis: int, named: dict[str, Any]) -> Case:
 
 @conv_sum.cases
 def conv_sum_cases() -> Iterator[Case]:
+    """A quantised convolution, then added to quantised values `r` of the result's shape."""
     for shape, kernel, pads in (CONVS[0], CONVS[1], CONVS[3], CONVS[2]):
         r = quantised_values(shape[0], kernel[0], *shape[2:], seed=7)
         yield _sum_case(quantised_values(*shape), quantised_values(*kernel), r, 0, _named(pads))
@@ -453,6 +458,7 @@ def conv_sum_cases() -> Iterator[Case]:
 
 @dense_sum.cases
 def dense_sum_cases() -> Iterator[Case]:
+    """Quantised x @ w + bias, plus quantised values `r` of the result's shape; 2-D, 3-D."""
     for shape, out in (((3, 40), 10), ((2, 5, 17), 6)):
         r = quantised_values(*shape[:-1], out, seed=7)
         yield _sum_case(quantised_values(*shape), quantised_values(shape[-1], out), r, 1, _named())
@@ -460,10 +466,12 @@ def dense_sum_cases() -> Iterator[Case]:
 
 @conv_act.cases
 def conv_act_cases() -> Iterator[Case]:
+    """A quantised convolution behind which a Sigmoid is computed on its sums, by a table."""
     for shape, kernel, pads in CONVS[:3]:
         yield _act_case(quantised_values(*shape), quantised_values(*kernel), 0, _named(pads))
 
 
 @dense_act.cases
 def dense_act_cases() -> Iterator[Case]:
+    """A quantised product behind which a Sigmoid is computed on its sums, by a table."""
     yield _act_case(quantised_values(3, 40), quantised_values(40, 10), 1, _named())

@@ -85,7 +85,7 @@ class _Count:
         self.over: dict[tuple[str, int], int] = {}
 
     def peak(self, first: int, last: int) -> int:
-        """The most bytes live at a step."""
+        """The most bytes live at a step of the run, which is calls `first` to `last`."""
         self.play()
         start = self.ranges.across(first, last)
         for root, (a, z) in self.ranges.of.items():
@@ -124,12 +124,16 @@ class _Count:
                 self.change[-1] -= call.rowwise.sums
 
     def brief(self, step: int, nbytes: int) -> None:
-        """Bytes of one step."""
+        """Count `nbytes` of scratch that exist in `step` alone."""
         self.change[step] += nbytes
         self.change[step + 1] -= nbytes
 
     def drain(self, root: str, ends: bool) -> None:
-        """Rows of a whole tensor that go as they are read, if nobody reads them later."""
+        """Free each row of `root`, a whole tensor, after the last step that reads the row.
+
+        `root` is the tensor behind all views; its rows have the same bytes. Nothing is
+        freed unless the run `ends` the tensor's live range, or where no row is read.
+        """
         if root not in self.rows or not ends:
             return
         reads = self.rows[root][1]
@@ -138,7 +142,10 @@ class _Count:
             self.change[step + 1] -= size
 
     def stream(self, root: str, born: dict[int, int]) -> None:
-        """Rows that live from their step to their last reader."""
+        """Count each row of `root`, a result of the run, from its step to its last reader.
+
+        `born` is the step that makes each row. All rows have the same bytes.
+        """
         size = self.ranges.size[root] // len(born)
         reads = self.rows.get(root, (0, {}))[1]
         for row, step in born.items():

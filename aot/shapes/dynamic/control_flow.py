@@ -141,7 +141,7 @@ def most_steps(x: DynamicDims, node: ir.Node) -> int | None:
 
 
 def _truth(x: DynamicDims, value: ir.Value | None) -> bool | None:
-    """What a condition is known to be."""
+    """The condition `value` if it is known at compile time; None if unknown or absent."""
     known = lookup(value, x.sweep.partial_values)
     return bool(known.data.ravel()[0]) if known is not None and known.full else None
 

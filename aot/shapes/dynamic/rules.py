@@ -75,7 +75,10 @@ def only_first(x: DynamicDims, node: ir.Node, what: str = "runs along") -> ir.Va
 
 
 def zero_point(index: int) -> Callable[[DynamicDims, ir.Node, ir.Value], Any]:
-    """Padding of integer products: input `index` holds the zero point."""
+    """The function that finds the value of padding in an integer product: its zero point.
+
+    It gives 0 if the node has no input `index`, else that input, one number, as a value [1].
+    """
 
     def fill(x: DynamicDims, node: ir.Node, data: ir.Value) -> Any:
         zero = given(node, index)

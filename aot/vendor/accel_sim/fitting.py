@@ -50,13 +50,21 @@ class Fitter:
         return found
 
     def passing(self, number: int) -> list[int]:
-        """The tensors of a layer that pass through rings."""
+        """The tensors that layer `number` reads or makes a few rows at a time, ascending.
+
+        Their buffers lie in system memory (`streamed`); a ring buffer in the scratchpad
+        holds the rows.
+        """
         layer = self.plan.layers[number]
         used = sorted({*layer.inputs, layer.output})
         return [n for n in used if self.plan.places[n].root in self.streamed]
 
     def ring_bytes(self, number: int, tiling: Tiling, single: bool, tensors: list[int]) -> int:
-        """Bytes of the rings of a layer."""
+        """Bytes of the ring buffers of `tensors` in layer `number`, each a multiple of 16.
+
+        With `single` a ring holds the rows of one step of `tiling`, else of two, so that
+        loading and computing overlap.
+        """
         total = 0
         for n in tensors:
             x = self.plan.tensors[n]
@@ -76,7 +84,7 @@ class Fitter:
         return None
 
     def rooms(self) -> list[int]:
-        """What is left of the scratchpad beside what stays, in every group."""
+        """Bytes of scratchpad, for each group of layers, beside the tensors that stay in it."""
         first = [self.choices(n)[0] for n in range(len(self.plan.layers))]
         stays = [
             r for r in requests(self.plan, Layout(first, set(self.streamed))) if len(r.key) == 1

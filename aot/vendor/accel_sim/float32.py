@@ -272,6 +272,7 @@ def _clamp() -> Any:
 
 
 def _cases() -> Iterator[Case]:
+    """A float32 convolution x, w, b: padded, depthwise with strides, 1-D dilated."""
     for shape, kernel, attrs in (
         ((1, 5, 9, 7), (6, 5, 3, 3), {"conv.pads": [1, 1, 1, 1]}),
         ((1, 8, 6, 6), (8, 1, 3, 3), {"conv.group": 8, "conv.strides": [2, 2]}),

@@ -51,9 +51,11 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def image_strides(shape: Sequence[int], steps: Sequence[int]) -> Image | None:
-    """Strides from row to row, pixel to pixel, channel to channel, given those of the axes.
+    """Strides from row to row, pixel to pixel, channel to channel of a value as an image.
 
-    None where they are those of a dense image.
+    `steps` are the strides of its axes, in ONNX's order; all are in elements. None where they
+    are those of a dense image [height, width, channels]: an axis of 1 counts as dense. Raises
+    UnsupportedError where the value is no image.
     """
     sizes = image(shape)
     found = [0 if a < 0 else int(steps[a]) for a in _AXES[len(shape)]]

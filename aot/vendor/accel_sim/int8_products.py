@@ -95,11 +95,13 @@ def folded(found: QuantisedProduct) -> Array:
 
 
 def _symmetric(m: Match, result: str = "y", mark: str = "") -> Checks:
+    """Check that weights less their zero points fit int8, the accelerator's type."""
     fits = QuantisedProduct.of(m, result=result, mark=mark).w.symmetric
     yield fits, "weights less their zero points do not fit int8"
 
 
 def _conv_geometry(m: Match) -> Checks:
+    """Checks that x and y are images of batch 1, no pad is negative, and groups are few."""
     for name in "xy":
         why = refusal(m.values[name].shape)  # type: ignore[union-attr]
         yield not why, why
@@ -112,7 +114,11 @@ def _conv_geometry(m: Match) -> Checks:
 
 
 def conv_supported(m: Match, rq: Rq, result: str = "y", mark: str = "") -> Checks:
-    """A convolution whose quantised values are `result`."""
+    """Checks of a convolution whose quantised result is called `result` in the match.
+
+    `mark` ends the names of its activation, as in `QuantisedProduct.of`; every `rq` is
+    computed.
+    """
     conditions = list(QuantisedProduct.checks(m, EIGHT, result, mark))
     yield from conditions
     yield from _conv_geometry(m)
@@ -121,7 +127,10 @@ def conv_supported(m: Match, rq: Rq, result: str = "y", mark: str = "") -> Check
 
 
 def conv_add_supported(m: Match, rq: Rq) -> Checks:
-    """A convolution and the sum behind it."""
+    """Checks of a convolution, the quantised result of which is `c`, and a sum on quantised values.
+
+    Names of the activation behind the product end in `1`, as in `QuantisedConvAdd`.
+    """
     yield from conv_supported(m, rq, "c", "1")
     yield from QuantisedConvAdd.checks(m)
 

@@ -26,10 +26,16 @@ Performance = Mapping[str, Any]
 
 
 def report(compiled: Compiled, config: Config) -> bytes:
-    """The JSON of one program.
+    """The ASCII JSON of a compiled program, as the estimator sees one run of it.
 
-    `spans` are [name, byte of the stream, unit, handed out, start, end, cycles it waited for
-    tokens, unit whose token came last or -1], in the order of the program.
+    Rates are bytes in a cycle, `busy` and `waits` cycles of each unit, `executed` the
+    instructions that a run executes, each turn of a loop counted, `spill_bytes` the system
+    memory that tensors need for which the scratchpad is too small, `regions` the memory regions
+    of the driver, not those of the partition.
+
+    `spans` are [name, offset of the instruction in the stream in bytes, unit, cycle of
+    dispatch, of start, of completion, cycles it waited for tokens, unit that signalled the last
+    token or -1], in the order of the program.
     """
     moved = traffic(expand(compiled.stream), config, compiled.regions)
     t = compiled.timeline

@@ -30,6 +30,7 @@ class Slots:
     """What the slots hold at this point of the program."""
 
     def __init__(self) -> None:
+        """Nothing is held; `clock` counts placed items, to find the slot unused for longest."""
         self.banks = {"VIEW": _Bank(), "KERN": _Bank(), "STRD": _Bank(), "VSET": _Bank()}
         self.clock = 0
 
@@ -54,6 +55,7 @@ class Slots:
         return found, made
 
     def _free(self, bank: _Bank, size: int) -> int:
+        """The slot for new content: an empty one, else the one unused for longest."""
         if len(bank.held) < size:
             return len(bank.held)
         slot = min(range(size), key=lambda s: bank.used[s])
@@ -62,6 +64,7 @@ class Slots:
 
 
 def _key(content: Any) -> Hashable:
+    """A key that is equal for equal contents of a slot."""
     if isinstance(content, VSet):
         parts = (content.first, content.add, content.rest)
         return tuple(None if p is None else p.values for p in parts)

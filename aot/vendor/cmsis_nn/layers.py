@@ -45,6 +45,10 @@ maximum = declare("qmaxpool", OP.MaxPool(wildcard("x")), 1.3)
 
 @average.check
 def average_fits(m: Match) -> Checks:
+    """Checks of an average of int8 whose result has the scale and zero point of x, of rank 3 or 4.
+
+    Padding never counts; every window covers a position of the image.
+    """
     yield from images(m)
     conditions = list(QuantisedPool.checks(m, (S8,)))
     yield from conditions
@@ -94,6 +98,10 @@ def maximum_window(m: Match) -> WindowShape:
 
 @maximum.check
 def maximum_fits(m: Match) -> Checks:
+    """Checks of a MaxPool: int8, of rank 3 or 4, no indices, no dilations, explicit pads.
+
+    Every window covers a position of the image.
+    """
     yield from signed(m.x, "x")
     yield from images(m)
     indices = [v for v in m.root.ir.outputs[1:] if v.name and (v.uses() or v.is_graph_output())]

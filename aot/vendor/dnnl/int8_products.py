@@ -120,6 +120,11 @@ def _rows(found: QuantisedProduct, fold: bool) -> tuple[Array, Array, float]:
 
 
 def _run(c: Recorder, m: Match, state: Any, macs: int) -> None:
+    """Record the run of a primitive, on x and the residual `r` if the match has one.
+
+    `macs` are the multiplications, for estimates. y may take the place of r, unless r is x
+    itself.
+    """
     if "r" not in m.values:
         c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)
         return
@@ -128,6 +133,12 @@ def _run(c: Recorder, m: Match, state: Any, macs: int) -> None:
 
 
 def to_conv(c: Recorder, m: Match) -> None:
+    """Record a convolution of quantised values, a primitive made at initialisation.
+
+    Without padding the bias holds what the zero point of x adds to every sum; else the
+    primitive is told the zero point. Grouped weights are [groups, outputs / groups, ...].
+    Raises UnsupportedError for the arithmetic of TensorFlow Lite.
+    """
     _onnx_rounding(c, m)
     found = QuantisedProduct.of(m)
     window, groups = found.window, found.groups
@@ -172,6 +183,12 @@ def dense_supported(m: Match) -> Checks:
 
 @qdense.lower
 def to_dense(c: Recorder, m: Match) -> None:
+    """Record y[rows, n] = x[rows, k] W + b of quantised values, leading axes of x folded into rows.
+
+    The primitive of oneDNN is made at initialisation. The bias holds what the zero point of x
+    adds to every sum; a residual `r` is added with its scale over that of y (0: there is none).
+    Raises UnsupportedError for the arithmetic of TensorFlow Lite.
+    """
     _onnx_rounding(c, m)
     found = QuantisedProduct.of(m)
     unit, bias, residual = _rows(found, fold=True)
@@ -198,6 +215,7 @@ def _last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]
 
 @qmaxpool.check
 def maximum_fits(m: Match) -> Checks:
+    """Checks of a MaxPool of int8 or uint8: one result, and a window that oneDNN has."""
     yield m.x.dtype in EIGHT, f"dtype {m.x.dtype} (needs int8 or uint8)"
     yield from one_result(m)
     yield from window_fits(m, m.root)
@@ -212,6 +230,10 @@ def to_maximum(c: Recorder, m: Match) -> None:
 
 @qaverage.check
 def average_fits(m: Match) -> Checks:
+    """Checks of an average of int8 or uint8, x and y of one type.
+
+    Padding that counts is 0 to the library, so it needs zero point 0.
+    """
     conditions = list(QuantisedPool.operands_fit(m))
     yield from conditions
     yield m.x.dtype is m.y.dtype, f"an average of {m.x.dtype} as {m.y.dtype}"
@@ -233,6 +255,7 @@ def to_average(c: Recorder, m: Match) -> None:
 
 
 def _pool(c: Recorder, m: Match, node: Any, fields: dict[str, Any]) -> None:
+    """Record the pooling of x by `node`; `fields` are parameters of types and rounding."""
     w = window_of(m, node)
     del w["given"]
     kind = {"rank": m.x.rank, "kind": kind_of(node)}

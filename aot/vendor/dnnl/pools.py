@@ -51,6 +51,7 @@ def window_of(m: Match, node: NodeRef) -> dict[str, list[int]]:
 
 
 def kind_of(node: NodeRef) -> int:
+    """The kind of a pooling node, as in aot_dnnl_pool_params."""
     if "Max" in node.op_type:
         return MAX
     return AVERAGE_PADDED if node.attr("count_include_pad", 0) else AVERAGE
