@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from aot.errors import BuildError, one_line
 from aot.tools.run import Built
 from aot.tools.size import DAMAGED, members
 
-#: A call in NAME_run.c or a vendor's file: its number and the function that is called.
-_STEP = re.compile(r"\b(?:STEP|TRY|TRY_SAYING)\(\s*(\d+),\s*(?:\(void\)0|(\w+)\()")
+#: A comment, and the call below it: its C, its number, the function unless that is no call.
+_CALL = re.compile(
+    r"(?:^ *(/\*(?:[^*]|\*(?!/))*\*/)\n)?"
+    r"^ *((?:STEP|TRY|TRY_SAYING)\(\s*(\d+),\s*(?:\(void\)0|(\w+)\()[^;]*;)",
+    re.MULTILINE,
+)
 #: What compilers add to the names of copies of a function.
 _COPY = re.compile(r"\.(constprop|isra|part|cold)(\.\d+)?")
 
@@ -84,7 +87,7 @@ def node_sizes(built: Built, symbols: tuple[Symbol, ...]) -> tuple[NodeSize, ...
         if s.kind == "code":
             name = _COPY.sub("", s.name)
             code[name] = code.get(name, 0) + s.nbytes
-    functions = _functions(built.out / "bundle" / "src")
+    functions = {i: c.function for i, c in calls_in_c(built).items() if c.function}
     count: dict[str, int] = {}
     for name in functions.values():
         count[name] = count.get(name, 0) + 1
@@ -104,12 +107,31 @@ def node_sizes(built: Built, symbols: tuple[Symbol, ...]) -> tuple[NodeSize, ...
     return tuple(found)
 
 
-def _functions(folder: Path) -> Mapping[int, str]:
-    """Call → the C function it calls, from the sources of the bundle."""
-    found: dict[int, str] = {}
-    for path in sorted(folder.glob("*.c")):
-        text = path.read_text(encoding="utf-8", errors="replace")
-        found |= {int(i): name for i, name in _STEP.findall(text) if name}
+@dataclass(frozen=True, slots=True)
+class CCall:
+    """A call in a C file of a bundle: the line, the C with the comment above it, the function."""
+
+    file: str
+    line: int
+    text: str
+    function: str
+
+
+def calls_in_c(built: Built) -> dict[int, CCall]:
+    """Call → its C in NAME_run.c or a vendor's file.
+
+    Programs that stand in for vendors' regions count their own calls: they are left out.
+    """
+    found: dict[int, CCall] = {}
+    folder = built.out / "bundle" / "src"
+    for path in (folder / f"{built.name}_run.c", *sorted(folder.glob(f"{built.name}_*.c"))):
+        other = re.search(r"_(portable|fallback_\d+_\w+)$", path.stem.removeprefix(built.name))
+        text = "" if other or not path.is_file() else path.read_text("utf-8", "replace")
+        line, at = 1, 0
+        for match in _CALL.finditer(text):
+            line, at = line + text.count("\n", at, match.start(2)), match.start(2)
+            shown = "\n".join(s.strip() for s in match[0].splitlines())
+            found.setdefault(int(match[3]), CCall(path.name, line, shown, match[4] or ""))
     return found
 
 

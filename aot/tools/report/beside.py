@@ -11,11 +11,10 @@ from aot import textfile
 from aot.errors import AotError, BuildError
 from aot.tools.build import RECORD, read_json
 from aot.tools.record import options_of, refuse_changed
-from aot.tools.report.calls import lines_of
 from aot.tools.run import Built
 from aot.tools.size import measure
 from aot.tools.stack_built import declared
-from aot.tools.symbols import node_sizes, symbols_of
+from aot.tools.symbols import calls_in_c, node_sizes, symbols_of
 from aot.vendor.accel_sim.performance import programs
 
 
@@ -29,7 +28,7 @@ def manifest_and_more(built: Built, bench: str = "") -> dict[str, Any]:
     return {
         **built.manifest,
         "accelerator": programs(bundle),
-        "lines": lines_of(bundle / "src", built.name),
+        "lines": calls_in_c(built),
         "measured": _measured(Path(bench), built) if bench else {},
         **_sizes(built),
     }
