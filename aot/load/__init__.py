@@ -65,9 +65,8 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     _open_outputs(light)
     light = inline_functions(light, options)
     check_choices(light, options.claimed)  # texts and numbers that functions were given
-    light = respell(to_canonical(light))
-    typed = _without_shapes(light) if dimensions else _with_shapes(light)
-    model = _to_ir(typed)
+    light = _without_shapes(respell(to_canonical(light)))
+    model = _to_ir(light if dimensions else _with_shapes(light))
     model.graph.meta[NOTES] = (*notes, *batches)
     weights.attach(model.graph, big)
     names.remember_names(model)
@@ -140,7 +139,8 @@ def _open_outputs(light: onnx.ModelProto) -> None:
 
 
 def _without_shapes(light: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with types of inputs only: onnx takes bounds for what every run has."""
+    """The model with types of inputs only: onnx takes bounds for what every run has, and shapes
+    that a body declares of its results may be of other sizes than the file has now."""
     inputs = {i.name for i in light.graph.input}
     for graph in all_graphs(light.graph):
         del graph.value_info[:]

@@ -10,6 +10,7 @@ import numpy as np
 
 from aot.errors import AotError, ModelError, UnsupportedError
 from aot.ir.deferred_import import ir
+from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import (
     DYNAMIC,
     attribute,
@@ -71,13 +72,11 @@ class Control:
             index = misfits.index(None)
             self._require(node, index == 0, next(filter(None, misfits)))
             return self._take(node, branches[index])
-        for error in misfits:
-            if error is not None:
-                raise error
-        for branch in branches:
-            if any(o in self._containers.held for o in branch.outputs):
-                what = "which sequence or optional it gives is known at run time only"
-                raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
+        for error in filter(None, misfits):
+            raise error
+        if any(o in self._containers.held for branch in branches for o in branch.outputs):
+            what = "which sequence or optional it gives is known at run time only"
+            raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
         merge_branches(self._dims, node, branches)
         return False
 
@@ -90,8 +89,7 @@ class Control:
         _copy_types(node.outputs, taken.outputs)
         for value, result in zip(node.outputs, taken.outputs, strict=True):
             self._dims.set(value, self._dims.of(result))
-            known = lookup(result, self._sweep.partial_values)
-            if known is not None:
+            if (known := lookup(result, self._sweep.partial_values)) is not None:
                 self._sweep.partial_values[value] = known
         self.taken.append((node, taken))
         return False
@@ -137,13 +135,12 @@ class Control:
         Tells whether other nodes have taken its place.
         """
         self._refuse_dynamic(node, node.inputs)
-        held = self._containers.held
-        states = list(node.inputs[2:])
-        if any(s in held for s in states if s is not None):
+        first: ir.Graph = attribute(node, "body")
+        _take_scalars(first)
+        if any(s in self._containers.held for s in node.inputs[2:] if s is not None):
             self._unroll(node)
             return True
 
-        first: ir.Graph = attribute(node, "body")
         body = first.clone(allow_outer_scope_values=True)  # as nobody rewrote it
         noted = self._noted()
         before = [len(n) for n in noted]
@@ -178,7 +175,7 @@ class Control:
         """
         trips = node.inputs[0]
         known = lookup(trips, self._sweep.partial_values) if trips is not None else None
-        if trips is None or known is None or not known.full:
+        if known is None or not known.full:
             return trips is None
         return int(known.data.ravel()[0]) * (len(list(body)) + 1) <= MOST
 
@@ -227,10 +224,8 @@ class Control:
         self.body(node, body, steps=not thawed)
         self._same_states(node, states, body.outputs[1 : 1 + len(states)])
         _copy_types(node.outputs[: len(states)], states)
-        if any(o.name for o in node.outputs[len(states) :]):
-            made = stack_bounded(self._dims, node, len(states))
-            return made is not node
-        return False
+        stacks = any(o.name for o in node.outputs[len(states) :])
+        return stacks and stack_bounded(self._dims, node, len(states)) is not node
 
     def scan(self, node: ir.Node) -> bool:
         """Type a Scan from its body; whether other nodes have taken its place.
@@ -307,9 +302,26 @@ class Control:
             if left is None:
                 raise Invalid("a loop-carried value has no initial value")
             if (left.dtype, shape_of(left)) != (right.dtype, shape_of(right)):
-                what = f"a loop-carried value grows from {list(shape_of(left))} to "
-                text = f"{title(node)}: {what}{list(shape_of(right))} (not supported yet)"
-                raise UnsupportedError(text)
+                raise UnsupportedError(
+                    f"{title(node)}: a loop-carried value grows from {list(shape_of(left))} to "
+                    f"{list(shape_of(right))} (not supported yet)"
+                )
+
+
+def _take_scalars(body: ir.Graph) -> None:
+    """Let the body of a Loop take its step number and its condition as scalars: a file may declare
+    them as vectors of one element, and exporters index by those.
+
+    Before: body(i [1]) = {y = Gather(x, i)}     After: body(i []) = {v = Reshape(i, [1]); y = …}
+    """
+    edit = Editor(body)
+    for value in body.inputs[:2]:
+        if value.uses() and value.shape is not None and len(value.shape) == 1:
+            uses, one = list(value.uses()), edit.ints([1], "shape")
+            vector = edit.node("Reshape", [value, one], before=next(iter(body)), shape=(1,))
+            for use in uses:
+                use.node.replace_input_with(use.idx, vector)
+            value.shape = ir.Shape(())
 
 
 def _truncate(lists: Sequence[list[Any]], lengths: Sequence[int]) -> None:
