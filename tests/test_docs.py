@@ -214,6 +214,22 @@ def test_links_and_files_exist(page: str) -> None:
             assert list(ROOT.glob(name.rstrip("/"))), f"{page} names {name}"
 
 
+def test_every_place_named_in_the_architecture_exists() -> None:
+    """Every name in a row of "Where is …?" is defined in a file of the row."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    section = text.partition("## Where is …?")[2].partition("\n## ")[0]
+    rows = [line.split("|")[2] for line in section.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 20
+    for row in rows:
+        words = re.findall("`([^`]+)`", row)
+        files = [w for w in words if "/" in w]
+        code = "\n".join((ROOT / f).read_text() for f in files)
+        assert files, row
+        for name in (w for w in words if w not in files and not w.startswith("--")):
+            defined = rf"^ *(?:def {name}\(|class {name}\b|{name}\b.* = )"
+            assert re.search(defined, code, flags=re.MULTILINE), f"{name} is not in {files}"
+
+
 def test_make_help_lists_every_target() -> None:
     targets = re.findall(r"^([a-z]+):", makefile(), flags=re.MULTILINE)
     listed = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True)
