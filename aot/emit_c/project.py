@@ -76,7 +76,7 @@ def emit_c(
     name = ctext.ident(program.name)
     if manifest is None:
         manifest = manifests.manifest_of(program, plan, target, None, options)
-    weights.check_apart(program, target)
+    weights.check_weights_file(program, target)
     constants = place_constants(program, target.byte_order)
     called = [*(s.create for s in program.states), *program.every_call()]
     called += [c for t in fallbacks if t.program is not None for c in t.program.every_call()]
@@ -115,7 +115,7 @@ def emit_c(
     }
     if (
         constants.blob is not None
-        or weights.is_apart(program)
+        or weights.has_weights_file(program)
         or any(p.blobs or p.own for p in parts)
     ):
         files["cmake/bin2c.cmake"] = (cmake() / "bin2c.cmake").read_bytes()
@@ -280,7 +280,7 @@ def _values(
     fallbacks: Sequence[RegionFallback],
 ) -> dict[str, object]:
     name = program.name
-    given = ["_given"] if weights.is_apart(program) else []
+    given = ["_given"] if weights.has_weights_file(program) else []
     parts = ["", "_run", "_arena", "_static", "_tvmgen", *given]
     parts += ["_rows"] if program.segments else []
     contract = "off" if options.accuracy == "strict" else "fast"

@@ -14,7 +14,7 @@ NEXT = "\n     "
 
 
 def writes(program: Program, call: Call) -> Iterator[tuple[Arg, Tensor]]:
-    """The tensors `call` writes, scratch apart and what exists as rows only, in argument order."""
+    """The tensors `call` writes but scratch and what exists as rows only, in argument order."""
     rows = {n for s in program.segments for n in s.tensors}
     for arg in call.pointers():
         tensor = program.tensors[arg.tensor]

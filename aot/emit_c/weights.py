@@ -40,7 +40,7 @@ def file_prefix(name: str) -> str:
     return f"{name}_blob"
 
 
-def is_apart(program: Program) -> bool:
+def has_weights_file(program: Program) -> bool:
     """Whether the caller passes the constants."""
     return program.weights == "blob"
 
@@ -48,7 +48,7 @@ def is_apart(program: Program) -> bool:
 def values(program: Program, constants: Constants) -> dict[str, object]:
     """What the templates are told of the constants."""
     return {
-        "apart": is_apart(program),
+        "weights_file": has_weights_file(program),
         "passed": program.passed,
         "mapped": is_mapped(program),
         "section": section_of(program) or f".rodata.{program.name}_weights",
@@ -57,7 +57,7 @@ def values(program: Program, constants: Constants) -> dict[str, object]:
     }
 
 
-def check_apart(program: Program, target: Target) -> None:
+def check_weights_file(program: Program, target: Target) -> None:
     """UnsupportedError for vendors, whose objects want constants when NAME_init makes them; for
     boards, which have no files."""
     vendors = sorted({c.backend for c in program.every_call()} - {"c"})

@@ -112,7 +112,7 @@ def pin(
     batches = [n for n, dims in shapes.items() if is_batch(dims)]
     for name in batches:
         shapes[name] = with_batch(shapes[name])
-    errors: list[AotError] = list(_settle(inputs, symbols))
+    errors: list[AotError] = list(_evaluate_expressions(inputs, symbols))
     pins = _pins(graph, inputs, options)
     for info in inputs:
         dims = _substitute(shapes[info.name], symbols)
@@ -143,7 +143,7 @@ def _is_size(dim: Dim) -> TypeGuard[int | Dimension]:
     return isinstance(dim, int | Dimension)
 
 
-def _settle(inputs: list[onnx.ValueInfoProto], symbols: Known) -> Iterator[AotError]:
+def _evaluate_expressions(inputs: list[onnx.ValueInfoProto], symbols: Known) -> Iterator[AotError]:
     """Make expressions of known symbols known too; yield those that have no size, or another."""
     for info in inputs:
         for axis, dim in enumerate(declared(info) or ()):

@@ -93,8 +93,8 @@ def _split(edit: Editor, node: ir.Node, x: ir.Value, heads: int) -> ir.Value:
     shape = shape_of(x)
     if len(shape) == 4:
         return x
-    apart = (*shape[:2], heads, shape[2] // heads)
-    x = reshaped(edit, node, x, apart)
+    per_head = (*shape[:2], heads, shape[2] // heads)
+    x = reshaped(edit, node, x, per_head)
     return transposed(edit, node, x, HEADS_INSIDE)
 
 

@@ -290,8 +290,8 @@ def cases() -> Iterator[Case]:
 def attention_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Attention: keys in the padding are masked; queries and batches pass."""
     q, k, v = (needed(node, i) for i in range(3))
-    apart = len(shape_of(q)) == 4
-    rows = 2 if apart else 1
+    has_heads = len(shape_of(q)) == 4
+    rows = 2 if has_heads else 1
     allowed = {0, rows}
     if any(set(x.of(i)) - allowed for i in (q, k, v)) or any(
         x.of(given(node, i)) or (given(node, i) is not None and rows in x.of(k)) for i in (4, 5, 6)

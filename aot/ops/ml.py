@@ -173,10 +173,10 @@ def _array_feature_extractor(b: Body) -> bool:
 
 def matches(b: Body, x: str, keys: np.ndarray[Any, Any]) -> str:
     """x[..., None] == keys as int32; NaN equals NaN."""
-    apart = b.add("Unsqueeze", x, b.ints(-1))
-    equal = b.add("Equal", apart, b.data(keys))
+    column = b.add("Unsqueeze", x, b.ints(-1))
+    equal = b.add("Equal", column, b.data(keys))
     if keys.dtype.kind == "f" and np.isnan(keys).any():
-        both = b.add("And", b.add("IsNaN", apart), b.data(np.isnan(keys)))
+        both = b.add("And", b.add("IsNaN", column), b.data(np.isnan(keys)))
         equal = b.add("Or", equal, both)
     return b.add("Cast", equal, to=6)
 

@@ -42,11 +42,11 @@ def group_dynamic(x: DynamicDims, node: ir.Node) -> None:
         x.set(node.outputs[0], own)
         return
     groups = int(attribute(node, "num_groups", 1))
-    apart = (shape[0], groups, shape[1] // groups, *shape[2:])
+    grouped = (shape[0], groups, shape[1] // groups, *shape[2:])
     kind = int(data.dtype or 0)
-    split = x.node(node, "Reshape", [data, x.ints(node, apart)], [(kind, apart)])[0]
+    split = x.node(node, "Reshape", [data, x.ints(node, grouped)], [(kind, grouped)])[0]
     x.set(split, {a if a < 1 else a + 1: n for a, n in own.items()})
-    y = _standardised(x, node, split, list(range(2, len(apart))))
+    y = _standardised(x, node, split, list(range(2, len(grouped))))
     y = x.node(node, "Reshape", [y, x.ints(node, shape)], [(kind, shape)])[0]
     x.set(y, own)
     _scaled(x, node, y, own)
@@ -57,17 +57,17 @@ def _standardised(x: DynamicDims, node: ir.Node, data: ir.Value, axes: Sequence[
     kind, typed = int(dtype_of(data)), [(int(dtype_of(data)), shape_of(data))]
     own = x.of(data)
     middle = means(x, data, node, axes)
-    apart = x.node(node, "Sub", [data, middle], typed)[0]
-    x.set(apart, own)
-    apart = x.neutral(node, apart, 0, [a for a in own if a in axes])
-    square = x.node(node, "Mul", [apart, apart], typed)[0]
+    centred = x.node(node, "Sub", [data, middle], typed)[0]
+    x.set(centred, own)
+    centred = x.neutral(node, centred, 0, [a for a in own if a in axes])
+    square = x.node(node, "Mul", [centred, centred], typed)[0]
     x.set(square, own)
     spread = means(x, square, node, axes)
     small = [(kind, shape_of(spread))]
     epsilon = np.full(1, attribute(node, "epsilon", 1e-5), dtype_of(data).numpy())
     spread = x.node(node, "Add", [spread, x.const(node, epsilon, data)], small)[0]
     root = x.node(node, "Sqrt", [spread], small)[0]
-    made = x.node(node, "Div", [apart, root], typed)[0]
+    made = x.node(node, "Div", [centred, root], typed)[0]
     x.set(made, own)
     return made
 

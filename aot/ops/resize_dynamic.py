@@ -251,9 +251,9 @@ def _mixed(
         for rows in (first, second)
     ]
     typed = [(kind, shape_of(sides[0]))]
-    apart = x.node(node, "Sub", [sides[1], sides[0]], typed)[0]
-    apart = x.node(node, "Mul", [apart, part], typed)[0]
-    made = x.node(node, "Add", [sides[0], apart], typed)[0]
+    difference = x.node(node, "Sub", [sides[1], sides[0]], typed)[0]
+    difference = x.node(node, "Mul", [difference, part], typed)[0]
+    made = x.node(node, "Add", [sides[0], difference], typed)[0]
     x.set(made, x.of(sides[0]))
     return made
 

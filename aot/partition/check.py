@@ -27,7 +27,7 @@ def check_partition(
     _once(graph, partition.items)
     _supported(partition.items)
     if len({s.region for s in partition.items if s.region >= 0}) == partition.certificate.count:
-        _as_asked(partition.items)
+        _check_user_regions(partition.items)
     for backend in (b for b in backends if b.limits != UNLIMITED):
         _within_limits(graph, partition, backend)
     group = _groups(partition.items)
@@ -138,7 +138,7 @@ def _supported(items: Sequence[Selected]) -> None:
             raise InternalError(f"{s.name} was given to {s.backend}, which refuses: {reasons[0]}")
 
 
-def _as_asked(items: Sequence[Selected]) -> None:
+def _check_user_regions(items: Sequence[Selected]) -> None:
     """The user's word on every node is kept; what the user calls one region is one, alone."""
     regions: dict[int, set[str]] = {}
     places: dict[str, set[int]] = {}

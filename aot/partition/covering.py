@@ -33,7 +33,7 @@ class Refusal:
     reason: str
 
     @property
-    def who(self) -> str:
+    def source(self) -> str:
         """Backend and pattern."""
         return f"{self.backend}.{self.pattern}" if self.pattern else self.backend
 

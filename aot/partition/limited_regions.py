@@ -31,7 +31,7 @@ PASSED_OVER = 16
 REACH, PARTNERS = 300, 12
 
 
-class Way(NamedTuple):
+class Choice(NamedTuple):
     """The best way to have computed a set of vertices; `last` is a region, or one vertex alone."""
 
     given_back: int
@@ -50,7 +50,7 @@ def exact_regions(
     inside = [v for v, c in enumerate(colours) if c >= 0]
     direct, through = _ancestors(preds, colours, inside)
     full = (1 << len(inside)) - 1
-    ways = {0: Way(0, 0, 0, 0)}
+    ways = {0: Choice(0, 0, 0, 0)}
     for done in range(full):
         way = ways.get(done)
         if way is None or way[:2] >= most:
@@ -64,14 +64,14 @@ def exact_regions(
                 if colour not in rules or not rules[colour].why_not(members):
                     steps.append((0, 1, chosen))
         for back, region, chosen in steps:
-            new = Way(way.given_back + back, way.regions + region, done, chosen)
+            new = Choice(way.given_back + back, way.regions + region, done, chosen)
             old = ways.get(done | chosen)
             if new[:2] < most and (old is None or new[:2] < old[:2]):
                 ways[done | chosen] = new
     return _spelled(ways, full, inside, len(preds)) if full in ways else None
 
 
-def _spelled(ways: Mapping[int, Way], full: int, inside: Sequence[int], size: int) -> list[int]:
+def _spelled(ways: Mapping[int, Choice], full: int, inside: Sequence[int], size: int) -> list[int]:
     """The region of each of `size` vertices, -1 for none, by going back from the set `full`."""
     region = [-1] * size
     at = full
@@ -222,7 +222,7 @@ def _grown(
     extent = Extent(rule.flow)
     far = sorted(v for v in left if not waiting[v])
     close: list[int] = []
-    best = passed = asked = 0
+    best = passed = checked = 0
     while (far or close) and len(extent.order) - best <= LOOK_AHEAD and passed <= PASSED_OVER:
         v = close.pop() if close else heapq.heappop(far)
         if rule.too_heavy(extent, v):
@@ -238,9 +238,9 @@ def _grown(
                     heapq.heappush(far, s)
         size = len(extent.order)
         # Questions about the whole region become rarer as it grows.
-        if not rule.excess(extent) and (size <= 64 or size * 16 >= asked * 17 or not far):
-            asked = size
-            if not rule.unfit(sorted(extent.order)):
+        if not rule.excess(extent) and (size <= 64 or size * 16 >= checked * 17 or not far):
+            checked = size
+            if not rule.refusal(sorted(extent.order)):
                 best = size
     return extent.order[:best]
 
@@ -292,7 +292,7 @@ def _partner(
     g = order[at]
     rule = rules.get(groups[g][0])
     behind = {g}
-    asked = 0
+    tried = 0
     for place in range(at + 1, min(at + REACH, len(order)) if rule else 0):
         h = order[place]
         around = not needs[h].isdisjoint(behind - {g})
@@ -300,8 +300,8 @@ def _partner(
             both = sorted(runs[g] + runs[h])
             if rule.may_fit(both) and not rule.why_not(both):
                 return place, behind
-            asked += 1
-            if asked == PARTNERS:
+            tried += 1
+            if tried == PARTNERS:
                 return None
         if around or g in needs[h]:
             behind.add(h)

@@ -20,7 +20,7 @@ WhyNot = Callable[[Sequence[int]], str]
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """What a match reads (constants apart), holds and makes, by numbers of values."""
+    """What a match reads (without constants), holds and makes, by numbers of values."""
 
     reads: tuple[int, ...] = ()
     constants: tuple[int, ...] = ()
@@ -143,15 +143,15 @@ class Rule:
     def contracted(self, flow: Flow, members: Sequence[Sequence[int]]) -> Rule:
         """The same limits where vertex g of `flow` stands for the vertices `members[g]`."""
         fits = self.fits
-        asked = None if fits is None else lambda groups: fits([members[g][0] for g in groups])
-        return Rule(self.name, flow, self.limits, asked)
+        check = None if fits is None else lambda groups: fits([members[g][0] for g in groups])
+        return Rule(self.name, flow, self.limits, check)
 
     def why_not(self, members: Sequence[int]) -> str:
         """Why `members`, in ascending order, cannot be one region; "" if they can."""
         key = tuple(members)
         known = self._known.get(key)
         if known is None:
-            known = self.excess(Extent(self.flow, key)) or self.unfit(key)
+            known = self.excess(Extent(self.flow, key)) or self.refusal(key)
             if len(key) <= REMEMBERED:
                 self._known[key] = known
         return known
@@ -185,7 +185,7 @@ class Rule:
         most = self.limits.nodes
         return most is None or sum(self.flow.vertices[v].nodes for v in members) <= most
 
-    def unfit(self, members: Sequence[int]) -> str:
+    def refusal(self, members: Sequence[int]) -> str:
         """What the limit on live bytes and the backend's own check say."""
         most = self.limits.live_bytes
         if most is not None:

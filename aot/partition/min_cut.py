@@ -151,14 +151,14 @@ def _descend(units: Sequence[Unary], edges: Edges, labels: Sequence[int]) -> lis
     starts += [[a if a in u else min(u, key=u.__getitem__) for u in units] for a in labels]
     best, least = starts[0], math.inf
     for start in starts:
-        found = _settled(list(start), units, edges, near)
+        found = _local_minimum(list(start), units, edges, near)
         total = total_of(found, units, edges)
         if total < least:
             best, least = found, total
     return best
 
 
-def _settled(
+def _local_minimum(
     labels: list[int],
     units: Sequence[Unary],
     edges: Edges,

@@ -26,9 +26,11 @@ def no_match_reasons(
     found = []
     for node in cover.missing():
         mark = cover.marks.get(id(node))
-        asked = mark.backend if mark else ""
+        user_backend = mark.backend if mark else ""
         for vendor in vendors:
-            wanted = asked == vendor.name or (not asked and vendor.name not in marked_only)
+            wanted = user_backend == vendor.name or (
+                not user_backend and vendor.name not in marked_only
+            )
             if wanted and (str(node.name), vendor.name) not in answered:
                 reason = _reason(vendor, node)
                 found.append(Refusal(str(node.name), node.op_type, vendor.name, "", reason))

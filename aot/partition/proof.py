@@ -22,7 +22,7 @@ from aot.vendor.pattern import Results, root_ops
 #: Backend and the id() of every node of a match.
 Key = tuple[str, frozenset[int]]
 #: A way to cover the nodes of a unit.
-Way = frozenset[Key]
+Covering = frozenset[Key]
 #: Ways to cover one unit that are compared with those the choice knew.
 MOST_WAYS = 64
 
@@ -89,7 +89,7 @@ def _all_known(
             by_node.setdefault(node, []).append(key)
     for nodes, compared in zip(units, known, strict=True):
         least = all(cost <= possible.get(k, cost) + 1e-9 for w in compared for k, cost in w.items())
-        ways = _ways([id(n) for n in nodes], by_node)
+        ways = _coverings([id(n) for n in nodes], by_node)
         if not least or ways is None or not ways <= {frozenset(w) for w in compared}:
             return False
     return True
@@ -113,13 +113,13 @@ def _matches(graph: ir.Graph, backend: Backend) -> Iterator[tuple[Pattern, Match
                     yield pattern, match
 
 
-def _ways(nodes: Sequence[int], by_node: Mapping[int, Sequence[Key]]) -> set[Way] | None:
+def _coverings(nodes: Sequence[int], by_node: Mapping[int, Sequence[Key]]) -> set[Covering] | None:
     """Every exact cover of `nodes` by matches; None if there are too many, or one reaches out."""
     inside = frozenset(nodes)
     if any(not key[1] <= inside for node in nodes for key in by_node.get(node, ())):
         return None
-    found: set[Way] = set()
-    stack: list[tuple[frozenset[int], Way]] = [(inside, frozenset())]
+    found: set[Covering] = set()
+    stack: list[tuple[frozenset[int], Covering]] = [(inside, frozenset())]
     while stack:
         left, way = stack.pop()
         if not left:

@@ -107,7 +107,7 @@ def _coloured_first(
     return moved, [colours[v] for v in every], coloured
 
 
-class Ways:
+class ColouredGraph:
     """The graph as the search needs it: predecessors as bit sets, chains per colour.
 
     `visits` counts the vertices computed so far, which is what searches are bounded by.
@@ -216,17 +216,17 @@ def spelled(word: Word) -> list[int]:
     return letters[::-1]
 
 
-def beam(ways: Ways, width: int, limit: int) -> State | None:
+def beam(graph: ColouredGraph, width: int, limit: int) -> State | None:
     """The best state with nothing left, shorter than `limit`, keeping `width` states a length."""
-    layer = [ways.start()]
+    layer = [graph.start()]
     while layer:
         found: dict[int, State] = {}
         for state in layer:
             if not state.left:
                 return state
-            for c in range(ways.count):
+            for c in range(graph.count):
                 if state.ready[c]:
-                    new = ways.step(state, c)
+                    new = graph.step(state, c)
                     if new.bound < limit and new.left not in found:
                         found[new.left] = new
         layer = sorted(found.values(), key=_promise)[:width]
@@ -245,13 +245,13 @@ class Exact:
     bound: int
 
 
-def exact(ways: Ways, limit: int, visits: int) -> Exact:
+def exact(graph: ColouredGraph, limit: int, visits: int) -> Exact:
     """The shortest word if shorter than `limit`, given up after `visits` more vertices.
 
     `bound` = the minimum when the search ends by itself (`limit` if nothing is shorter).
     """
-    start = ways.start()
-    stop = ways.visits + visits
+    start = graph.start()
+    stop = graph.visits + visits
     heap = [(start.bound, 0, 0, start)]
     seen: dict[int, int] = {start.left: 0}
     made = 0
@@ -259,14 +259,14 @@ def exact(ways: Ways, limit: int, visits: int) -> Exact:
         bound, _, _, state = heapq.heappop(heap)
         if not state.left:
             return Exact(state, bound)
-        if ways.visits > stop:
+        if graph.visits > stop:
             return Exact(None, bound)
         if seen[state.left] < state.length:
             continue
-        for c in range(ways.count):
+        for c in range(graph.count):
             if not state.ready[c]:
                 continue
-            new = ways.step(state, c)
+            new = graph.step(state, c)
             if new.bound >= limit or seen.get(new.left, new.length + 1) <= new.length:
                 continue
             seen[new.left] = new.length

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from aot.partition.limited_regions import SMALL_LIMITED, bound_of, exact_regions, split_regions
 from aot.partition.limits import Rule
-from aot.partition.region_search import State, Ways, beam, condensed, exact
+from aot.partition.region_search import ColouredGraph, State, beam, condensed, exact
 
 #: Vertices the search may compute (a million take about a second).
 EFFORT = 600_000
@@ -130,7 +130,7 @@ def _bound_within(
     left = list(colours)
     for v in back:
         left[v] = -1
-    chains = dict(enumerate(Ways(*condensed(preds, left)[:2]).start().chains))
+    chains = dict(enumerate(ColouredGraph(*condensed(preds, left)[:2]).start().chains))
     for colour in set(left) - {-1}:
         if colour in rules:
             by_size = bound_of(preds, left, colour, rules[colour])
@@ -142,13 +142,13 @@ def _fewest(
     preds: Sequence[Sequence[int]], colours: Sequence[int], effort: int, small: bool
 ) -> tuple[list[int], int]:
     """(region of every vertex, proven lower bound = their number if `small`)."""
-    forward = Ways(preds, colours)
+    forward = ColouredGraph(preds, colours)
     bound = forward.start().bound
     best = beam(forward, 1, len(preds) + 1)
     assert best is not None, "a beam with no limit always ends"
     if best.length == bound:
         return forward.regions(best.word), bound
-    backward = Ways(forward.after, colours)
+    backward = ColouredGraph(forward.after, colours)
     best, winner = _either_end(forward, backward, WIDTHS[1], best, forward)
     if best.length > bound:
         proof = exact(forward, best.length, NO_LIMIT if small else effort // 4)
@@ -166,8 +166,8 @@ def _fewest(
 
 
 def _either_end(
-    forward: Ways, backward: Ways, width: int, best: State, winner: Ways
-) -> tuple[State, Ways]:
+    forward: ColouredGraph, backward: ColouredGraph, width: int, best: State, winner: ColouredGraph
+) -> tuple[State, ColouredGraph]:
     """The shorter one of `best` and what beams from both ends of the graph find, and who found it.
 
     A beam keeps `width` states at each count of regions; the length of a state is its regions.

@@ -96,7 +96,7 @@ class Partition:
             nodes = " + ".join(n.name for n in reversed(s.match.nodes))
             region = f" region {s.region}" if s.region >= 0 else ""
             lines.append(f"{nodes}: {s.backend}.{s.pattern.name}{region}")
-        lines += [f"{r.node}: {r.who} refused: {r.reason}" for r in self.refusals]
+        lines += [f"{r.node}: {r.source} refused: {r.reason}" for r in self.refusals]
         if self.certificate.count:
             kept = len(self.regions)
             limited = f", the first {kept} offloaded" if kept < self.certificate.count else ""

@@ -56,7 +56,7 @@ def select(
     BackendError naming vendor, pattern and node when a backend's code raises.
     """
     cover = Cover(graph)
-    _check_asked(cover)
+    _check_convex(cover)
 
     def refill() -> None:
         for backend in backends:
@@ -203,7 +203,7 @@ def _merged(
     return merge_regions(needs, colours, rules=rules)
 
 
-def _check_asked(cover: Cover) -> None:
+def _check_convex(cover: Cover) -> None:
     """Raise ModelError with the path that breaks it unless the user's regions are convex."""
     if not any(m.region for m in cover.marks.values()):
         return
@@ -242,8 +242,8 @@ def _unsupported(
 ) -> AotError:
     ref = NodeRef(node)
     mark = mark_of(node)
-    asked = mark.backend or backends[-1].name
-    own = [r for r in refusals if r.node == ref.name and r.backend == asked]
+    user_backend = mark.backend or backends[-1].name
+    own = [r for r in refusals if r.node == ref.name and r.backend == user_backend]
     # The pattern of the single operator says most; longer patterns come earlier in the list.
     said, advice = node.meta.get(WHY_KEY, ("", ""))
     why = own[-1].reason if own else said or "no backend has this operator"
@@ -251,8 +251,8 @@ def _unsupported(
     if mark.backend:
         where = f' (region "{mark.region}")' if mark.region else ""
         return UnsupportedError(
-            f"node {ref.onnx_name} ({op}) is given to {asked}{where}, which does not compute it: "
-            f"{own[-1].reason if own else 'it has no pattern that fits'}",
+            f"node {ref.onnx_name} ({op}) is given to {user_backend}{where}, which "
+            f"does not compute it: {own[-1].reason if own else 'it has no pattern that fits'}",
             hint="take the node out of the region, or give it to another backend",
         )
     add = binds(node) if "run time" in why or "not constant" in why else []

@@ -137,7 +137,7 @@ def _broken(
     cycle: Sequence[int],
 ) -> ModelError:
     """The error for a cycle of contracted vertices, spelled with the names of real ones."""
-    asked = [labels[members[g][0]] for g in cycle if labels[members[g][0]]]
+    named = [labels[members[g][0]] for g in cycle if labels[members[g][0]]]
     turn = next(i for i, g in enumerate(cycle) if labels[members[g][0]])
     ring = [*cycle[turn:], *cycle[:turn], cycle[turn]]
     path: list[str] = []
@@ -147,10 +147,10 @@ def _broken(
             path.append(names[leave])
         path.append(names[enter])
     shown = path if len(path) <= SHOWN else [*path[: SHOWN - 2], "…", path[-1]]
-    if len(asked) == 1:
-        what = f'region "{asked[0]}" is left and entered again: {" -> ".join(shown)}'
+    if len(named) == 1:
+        what = f'region "{named[0]}" is left and entered again: {" -> ".join(shown)}'
         hint = "a region must hold every node on a path between two of its own"
     else:
-        what = f"regions {', '.join(asked)} need each other: {' -> '.join(shown)}"
+        what = f"regions {', '.join(named)} need each other: {' -> '.join(shown)}"
         hint = "split one of them where the path crosses it"
     return ModelError(what, hint=hint)

@@ -84,7 +84,7 @@ def _reached(program: Program, start: Call, calls: Sequence[Call]) -> set[int]:
 
 
 def _spans(program: Program, call: Call) -> list[Span]:
-    """The bytes a call touches, constants apart."""
+    """The bytes a call touches, without constants."""
     found = []
     for arg in call.pointers():
         root, offset = program.base(arg.tensor)

@@ -25,7 +25,7 @@ def plan_subprograms(program: Program, target: Target, effort: int) -> Program:
     calls = []
     for call in program.calls:
         if call.bodies:
-            call = replace(call, bodies=tuple(_settled(b, target, effort) for b in call.bodies))
+            call = replace(call, bodies=tuple(_planned(b, target, effort) for b in call.bodies))
             need, align = arena_of(call)
             name = call.args[call.bodies[0].arena].tensor  # type: ignore[union-attr]
             tensors[name] = replace(tensors[name], shape=(max(1, need),), align=align)
@@ -39,7 +39,7 @@ def arena_of(call: Call) -> tuple[int, int]:
     return max(p.arena_bytes for p in plans), max(p.alignment for p in plans)
 
 
-def _settled(body: Body, target: Target, effort: int) -> Body:
+def _planned(body: Body, target: Target, effort: int) -> Body:
     program = plan_subprograms(body.program, target, effort)
     program = schedule(program)
     check_program(program, part=True)

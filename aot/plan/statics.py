@@ -20,7 +20,7 @@ def context_bytes(program: Program, word: int) -> int:
 
 
 def static_bytes(program: Program, word: int) -> int:
-    """Bytes of variables in the library, the built-in arena apart; pointers have `word` bytes.
+    """Bytes of variables in the library, without the built-in arena; pointers have `word` bytes.
 
     Linked are fewer where a program calls no entry without a context.
     """

@@ -73,7 +73,7 @@ class Containers:
         self._dead: list[ir.Node] = []
 
     def concerns(self, node: ir.Node) -> bool:
-        """Whether a node makes, reads or hands on a container (control flow apart)."""
+        """Whether a node makes, reads or hands on a container (without control flow)."""
         return unpacks.of(node) is not None or any(i in self.held for i in node.inputs if i)
 
     def ready(self, node: ir.Node) -> bool:

@@ -27,7 +27,7 @@ class Tolerance:
     slack: float = 1.0
 
     @staticmethod
-    def asked(rtol: float | None, of_max: float | None, lsb: int | None) -> Tolerance:
+    def of_options(rtol: float | None, of_max: float | None, lsb: int | None) -> Tolerance:
         """What the command line asked for."""
         return Tolerance(rtol, of_max, lsb=lsb)
 

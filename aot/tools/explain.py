@@ -126,7 +126,7 @@ def _lines(partition: Partition, body: str, verbose: bool, estimate: Estimate | 
     refused: dict[str, list[str]] = {}
     for r in partition.refusals:
         if r.backend != "c" or verbose or r.node in unsupported:
-            line = f"{r.who} refused: {r.reason}"
+            line = f"{r.source} refused: {r.reason}"
             refused.setdefault(r.node, []).append(line)
     lines = []
     prices = {p.nodes[0]: p for p in partition.pricing.prices}

@@ -103,7 +103,7 @@ def measure(built: Built) -> Size:
 
 
 def _own_variables(built: Built) -> int:
-    """Bytes of writable data of the library, the built-in arena apart; vendors' are declared."""
+    """Bytes of writable data of the library, without the built-in arena; vendors' are declared."""
     archive, memory = built.out / "lib" / f"lib{built.name}.a", built.manifest["memory"]
     if not archive.is_file():
         return int(memory.get("static_bytes", 0)) + int(memory.get("vendor_bytes", 0))

@@ -70,7 +70,7 @@ class Speed:
 class Limits:
     """The most that one region of a backend may have; None where the backend sets no limit.
 
-    `inputs` and `outputs` count values that enter (constants apart) and leave the region, `nodes`
+    `inputs` and `outputs` count values that enter (without constants) and leave the region, `nodes`
     counts operators. `constant_bytes` is the size of all constants, each counted once.
     `live_bytes` is the size of the values that the region holds at one time: inputs from its start
     to their last reader, results to its end, other values from their maker to their last reader.
@@ -212,8 +212,8 @@ class Pattern:
 class RegionView:
     """Region `index` as a backend lowers it.
 
-    `matches` in the order they run, with their patterns; `inputs` come from outside (constants
-    apart), `outputs` are what others read: the lowering must write these and no others exist
+    `matches` in the order they run, with their patterns; `inputs` come from outside (without
+    constants), `outputs` are what others read: the lowering must write these and no others exist
     outside its own memory.
     """
 

@@ -73,8 +73,8 @@ def _kernel(b: Body, x: str, vectors: np.ndarray[Any, Any]) -> str:
     kind = attribute(b.node, "kernel_type", "LINEAR")
     gamma, shift, degree = (*(float(v) for v in b.floats("kernel_params")), 0.0, 0.0, 0.0)[:3]
     if kind == "RBF":
-        apart = b.add("Sub", b.add("Unsqueeze", x, b.ints(1)), b.data(vectors))
-        far = b.add("ReduceSumSquare", apart, b.ints(2), keepdims=0)
+        difference = b.add("Sub", b.add("Unsqueeze", x, b.ints(1)), b.data(vectors))
+        far = b.add("ReduceSumSquare", difference, b.ints(2), keepdims=0)
         return b.add("Exp", b.add("Mul", far, b.constant(FLOAT, (), [-gamma])))
     inner = b.add("MatMul", x, b.data(np.ascontiguousarray(vectors.T)))
     if kind == "LINEAR":
@@ -168,8 +168,8 @@ def _probabilities(b: Body, scores: str, classes: int) -> str:
     r = b.add("Gather", every, b.data(place), axis=1)
     turned = b.add("Gather", every, b.data(np.ascontiguousarray(place.T)), axis=1)
     own = b.add("ReduceSumSquare", turned, b.ints(2), keepdims=1)
-    apart = b.add("Neg", b.add("Mul", r, turned))
-    q = b.add("Where", b.data(np.eye(classes, dtype=bool)), own, apart)
+    difference = b.add("Neg", b.add("Mul", r, turned))
+    q = b.add("Where", b.data(np.eye(classes, dtype=bool)), own, difference)
     shape = b.ints(samples([(FLOAT, b.shape(0))]), classes, 1)
     start = b.add("Expand", b.constant(FLOAT, (), [1 / classes]), shape)
     body = _iteration(classes, q)

@@ -127,7 +127,7 @@ def test_what_a_backend_gives_back_goes_to_the_next_one() -> None:
     assert set(taken.values()) <= {"acme", "other"}
     found = select(tree(), [acme(Limits(inputs=0)), other, host()])
     assert {r.backend for r in found.regions} == {"other"}
-    reasons = {(r.node, r.who, r.reason) for r in found.refusals}
+    reasons = {(r.node, r.source, r.reason) for r in found.refusals}
     assert ("n0_Exp", "acme.exp", "a region of 1 inputs (acme takes at most 0)") in reasons
 
 

@@ -51,9 +51,12 @@ def _multi_head_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
     if len(q) != 3 or k is None or v is None or len(k[1]) not in (3, 4):
         raise ValueError("keys and values packed into one tensor are not supported")
     past = given(types, 6)
-    apart = len(k[1]) == 4
-    keys = (k[1][2] if apart else k[1][1]) + (past[1][2] if past else 0)
-    columns = [v[1][3] if apart else v[1][2] // heads, k[1][3] if apart else k[1][2] // heads]
+    has_heads = len(k[1]) == 4
+    keys = (k[1][2] if has_heads else k[1][1]) + (past[1][2] if past else 0)
+    columns = [
+        v[1][3] if has_heads else v[1][2] // heads,
+        k[1][3] if has_heads else k[1][2] // heads,
+    ]
     present = [(dtype, (q[0], heads, keys, c)) for c in reversed(columns)]
     return [(dtype, (*q[:2], columns[0] * heads)), *present]
 
@@ -152,8 +155,8 @@ def _quantised(b: Body, quantised: int, scale: int, zero: int) -> list[str]:
 
 def heads_apart(b: Body, x: str, shape: tuple[int, ...], heads: int) -> str:
     """[B, S, H * d] as [B, H, S, d]."""
-    apart = b.ints(shape[0], shape[1], heads, shape[2] // heads)
-    return b.add("Transpose", b.add("Reshape", x, apart), perm=[0, 2, 1, 3])
+    per_head = b.ints(shape[0], shape[1], heads, shape[2] // heads)
+    return b.add("Transpose", b.add("Reshape", x, per_head), perm=[0, 2, 1, 3])
 
 
 @decompose("MultiHeadAttention", MICROSOFT)

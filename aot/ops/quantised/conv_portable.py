@@ -75,8 +75,8 @@ def plan_conv(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     width = (t.pixels - 1) * conv.sw + conv.kw if neighbours else t.pixels * conv.kw
     scratch = conv.kh * width * conv.ic if copies(conv) else 0
     # Rows apart are copied to scratch: a window that is read in place needs them in order.
-    apart = scratch > 0 or conv.kh == 1
-    return QCall("aot_qconv_s8", packed, bias, scratch, t.instance, rows_apart=apart)
+    reads_rows = scratch > 0 or conv.kh == 1
+    return QCall("aot_qconv_s8", packed, bias, scratch, t.instance, rows_apart=reads_rows)
 
 
 def copies(conv: QConv) -> bool:

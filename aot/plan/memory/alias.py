@@ -93,7 +93,7 @@ def _sharing(
     if above == below or roles != {Role.TEMP} or o.end - o.begin > i.end - i.begin:
         return None
     shift = o.begin - i.begin
-    if uses.live_range(below, step)[1] > step or _meet_apart(
+    if uses.live_range(below, step)[1] > step or _other_ranges_overlap(
         program, uses, above, below, step, shift
     ):
         return None
@@ -122,7 +122,7 @@ def _replaces(uses: Uses, step: int, call: Call, out: int, inp: int) -> bool:
     )
 
 
-def _meet_apart(
+def _other_ranges_overlap(
     program: Program, uses: Uses, above: str, below: str, step: int, shift: int
 ) -> bool:
     """Whether other live ranges of two roots than those that meet at `step` overlap in time.
@@ -314,7 +314,7 @@ class _Decision:
         return self._unite(a, b, shift, False)
 
     def _clash(self, a: _Cluster, b: _Cluster, shift: int, sharing: Sharing) -> bool:
-        """Whether two roots, the shared pair apart, would be live on the same bytes."""
+        """Whether two roots but the shared pair would be live on the same bytes."""
         few, many = (a, b) if len(a.high) < len(b.high) else (b, a)
         for t in few.high:
             self.visits += 1

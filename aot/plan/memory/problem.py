@@ -72,7 +72,7 @@ class Problem:
         reach = self.reach[i]
         return self.size[i] if reach is None else reach[j]
 
-    def settle(self, buffer: int, offset: int) -> int:
+    def aligned(self, buffer: int, offset: int) -> int:
         """The lowest offset at or above `offset` that buffer i's alignment admits."""
         align = self.align[buffer]
         return offset if align == 1 else -(-offset // align) * align

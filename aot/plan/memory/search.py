@@ -221,7 +221,7 @@ class _Search:
             if not placed[j] and support[j] < top:
                 x = low[j]
                 raised.append((j, x, support[j]))
-                seat = p.settle(j, top) if self.aligned else top
+                seat = p.aligned(j, top) if self.aligned else top
                 support[j] = seat
                 if x < seat:
                     low[j] = seat
@@ -269,7 +269,7 @@ class _Search:
         p, low, placed = self.p, self.low, self.placed
         a, b = p.first[buffer], p.last[buffer]
         seat = min([low[k] + p.above(k, buffer) for k in p.near[buffer] if not placed[k]])
-        seat = p.settle(buffer, max(seat, offset + 1))
+        seat = p.aligned(buffer, max(seat, offset + 1))
         self.trail.append((-1, [(buffer, offset, self.support[buffer])], self.floor[a:b], a))
         low[buffer] = seat
         return self._lift(a, b, offset + 1)

@@ -86,7 +86,7 @@ class _Count:
 
     def peak(self, first: int, last: int) -> int:
         """The most bytes live at a step of the run, which is calls `first` to `last`."""
-        self.play()
+        self.simulate()
         start = self.ranges.across(first, last)
         for root, (a, z) in self.ranges.of.items():
             inside = a <= last and z >= first and not (a < first and z > last)
@@ -103,7 +103,7 @@ class _Count:
                 self.stream(root, born)
         return start + max(accumulate(self.change))
 
-    def play(self) -> None:
+    def simulate(self) -> None:
         """When rows are made and read, and what steps have for scratch."""
         made = dict.fromkeys(range(self.run.first, self.run.last + 1), 0)
         root_of = {i: r for r, i in self.run.producer.items()}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from aot.vendor.accel_sim.compose import Layout, settle, uses
+from aot.vendor.accel_sim.compose import Layout, allocate_buffers, uses
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.fitting import Fitter
 from aot.vendor.accel_sim.layers import Tiling
@@ -89,7 +89,7 @@ class CascadeChoice:
                     single=base.single | (set(members) if single else set()),
                     ahead=base.ahead - set(members) | ({span[0]} if ahead else set()),
                 )
-                settle(self.plan, found)
+                allocate_buffers(self.plan, found)
                 if found.top <= self.c.spm:
                     return found
         return None

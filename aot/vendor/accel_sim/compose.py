@@ -156,7 +156,7 @@ def _base(layout: Layout, root: int) -> int:
     return root
 
 
-def settle(plan: Plan, layout: Layout) -> None:
+def allocate_buffers(plan: Plan, layout: Layout) -> None:
     """Give everything its place in SPM and in the scratch of the system."""
     layout.bases, layout.top = allocate(requests(plan, layout))
     for root in layout.merged:

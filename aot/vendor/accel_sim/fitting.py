@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from aot.vendor import UnsupportedError
-from aot.vendor.accel_sim.compose import Layout, requests, ring_rows, settle
+from aot.vendor.accel_sim.compose import Layout, allocate_buffers, requests, ring_rows
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.layers import Tiling
 from aot.vendor.accel_sim.network import AccelOptions, Layer, Network, Tensor, Where
@@ -110,7 +110,7 @@ class Fitter:
             tilings.append(found[0])
             single |= {number} if found[1] else set()
         layout = Layout(tilings, set(self.streamed), single)
-        settle(self.plan, layout)
+        allocate_buffers(self.plan, layout)
         if layout.top <= self.c.spm:
             return layout
         if self.slack < self.c.spm // 4:
@@ -163,7 +163,7 @@ def _either(network: Network, c: Config, options: AccelOptions) -> tuple[Plan, L
     try:
         return plan, _layout(plan, c, options)
     except UnsupportedError:
-        plan = resolve(network, apart=True)
+        plan = resolve(network, copies=True)
         return plan, _layout(plan, c, options)
 
 

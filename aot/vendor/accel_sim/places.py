@@ -119,7 +119,7 @@ def _copy_of(plan: Plan, source: int, name: str) -> tuple[int, Layer]:
     return index, Layer("copy", name, (source,), index)
 
 
-def _concat(plan: Plan, layer: Layer, made: list[Layer], apart: bool) -> None:
+def _concat(plan: Plan, layer: Layer, made: list[Layer], copies: bool) -> None:
     """Give the parts their places in the result; `made` gets copies, in order."""
     if layer.output not in plan.places:
         _root(plan, layer.output)
@@ -127,7 +127,7 @@ def _concat(plan: Plan, layer: Layer, made: list[Layer], apart: bool) -> None:
     for part in layer.inputs:
         where = _inside(plan, layer.output, (at[0], at[1], at[2]))
         where_from = plan.tensors[part].where
-        outside = where_from in ("const", "input") or (apart and where_from == "output")
+        outside = where_from in ("const", "input") or (copies and where_from == "output")
         if part in plan.places or outside:
             fresh, copy = _copy_of(plan, part, layer.name)
             plan.places[fresh] = where
@@ -137,17 +137,17 @@ def _concat(plan: Plan, layer: Layer, made: list[Layer], apart: bool) -> None:
         at[axis] += plan.tensors[part].shape[axis]
 
 
-def resolve(network: Network, apart: bool = False) -> Plan:
+def resolve(network: Network, copies: bool = False) -> Plan:
     """Places for every tensor that a layer reads or writes; raises UnsupportedError.
 
-    `apart`: results are copied to buffers of their own, so that all others can leave SPM.
+    `copies`: results are copied to buffers of their own, so that all others can leave SPM.
     """
     plan = Plan(list(network.tensors), [])
     kept: list[Layer] = []
     for layer in reversed(network.layers):
         if layer.kind == "concat":
             made: list[Layer] = []
-            _concat(plan, layer, made, apart)
+            _concat(plan, layer, made, copies)
             kept.extend(reversed(made))
         elif layer.kind in ALIASES and layer.output in plan.places:
             # Its place was decided by a concat, so it has to be moved there.
@@ -163,7 +163,7 @@ def resolve(network: Network, apart: bool = False) -> Plan:
             if index not in plan.places:
                 _root(plan, index)
         if layer.kind in ALIASES:
-            _forward(plan, layer, apart)
+            _forward(plan, layer, copies)
             continue
         if layer.output not in plan.places:
             _root(plan, layer.output)
@@ -181,15 +181,15 @@ def _backward(plan: Plan, layer: Layer) -> None:
         plan.places[source] = Place(layer.output, 0, pixel, t.width * pixel)
 
 
-def _forward(plan: Plan, layer: Layer, apart: bool) -> None:
+def _forward(plan: Plan, layer: Layer, copies: bool) -> None:
     """slice and reshape: the result lies in the input."""
     source = layer.inputs[0]
     if layer.output in plan.places:
         return
     outside = plan.tensors[plan.places[source].root].where in ("input", "const")
-    if (apart or outside) and plan.tensors[layer.output].where == "output":
+    if (copies or outside) and plan.tensors[layer.output].where == "output":
         fresh, copy = _copy_of(plan, layer.output, layer.name)
-        _forward(plan, replace(layer, output=fresh), apart)
+        _forward(plan, replace(layer, output=fresh), copies)
         _root(plan, layer.output)
         plan.layers.append(replace(copy, inputs=(fresh,), output=layer.output))
         return

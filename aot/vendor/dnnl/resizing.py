@@ -40,9 +40,9 @@ def _middle(source: int, result: int) -> Array:
 def _same_elements(source: int, wanted: Array) -> bool:
     """Whether the library's nearest elements are those of the indices `wanted`."""
     x = _middle(source, len(wanted))
-    apart = np.abs(np.abs(x - np.floor(x)) - 0.5)
+    distance = np.abs(np.abs(x - np.floor(x)) - 0.5)
     own = np.clip(np.floor(x + 0.5), 0, source - 1)
-    clear = (apart > HALF) | (x < 0) | (x > source - 1)
+    clear = (distance > HALF) | (x < 0) | (x > source - 1)
     return bool(clear.all() and (own == wanted).all())
 
 
