@@ -18,12 +18,13 @@ onnxruntime by the tolerances of `aotc verify`. Failures stay listed; nothing fe
 project. A row that this run did not try keeps the result that it had.
 
 - **right**: every output agrees. **wrong**: one does not.
-- **refused**: aotc names a reason. **crash**: anything else than these.
+- **refused**: aotc names a reason. **invalid**: so it does, and onnxruntime cannot run it either.
+- **crash**: anything else than these.
 - **compiled**: it was not built and run yet.
 - **not made**: the package or its exporter failed, so that there is no model.
 - **not tried**: no run has come to it.
 """
-KINDS = ("right", "wrong", "refused", "crash", "compiled", "not made", "not tried")
+KINDS = ("right", "wrong", "refused", "invalid", "crash", "compiled", "not made", "not tried")
 _LINE = re.compile(r"\| (\S+) \| [^|]* \| [^|]* \| ([a-z ]+) \| ((?:[^|\\]|\\.)*) \|")
 
 

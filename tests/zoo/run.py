@@ -42,7 +42,7 @@ NOTES = ("note:", "warning:", "hint:", "INFO")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a row: `kind` is right, wrong, refused, crash, compiled or not made."""
+    """What became of a row: `kind` is one of `page.KINDS`."""
 
     name: str
     digest: str
@@ -191,8 +191,10 @@ def tried(zoo: Zoo, row: Row, compile_only: bool) -> Result:
         ran = run("compile", [str(AOTC), str(home / "model.onnx"), "-o", str(out), *options])
         if ran.status != 0:
             broken = "Traceback" in ran.err or "internal error" in ran.err
-            refused = ran.status == 1 and not broken
-            return result("refused" if refused else "crash", ran.line())
+            if ran.status != 1 or broken:
+                return result("crash", ran.line())
+            runs = run("verify", [sys.executable, str(HERE / "runs.py"), str(home)])
+            return result("refused" if runs.status == 0 else "invalid", ran.line())
         if compile_only:
             return result("compiled", "")
         ran = run("build", ["cmake", "--build", str(out)])
@@ -200,6 +202,8 @@ def tried(zoo: Zoo, row: Row, compile_only: bool) -> Result:
             return result("crash", f"build: {ran.line()}")
         inputs = home / "inputs.npz"
         given = ["--inputs", str(inputs)] if inputs.exists() else []
+        if (home / "reference.onnx").exists():
+            given += ["--model", str(home / "reference.onnx")]
         ran = run("verify", [str(AOTC), "verify", str(out), *given])
         if ran.status == 0:
             return result("right", "")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import torch
 
 Tensors = dict[str, torch.Tensor]
@@ -98,6 +99,20 @@ def export(
             torch.onnx.export(model, values, str(path), dynamo=False, dynamic_axes=axes, **said)
     if sample:
         np.savez(folder / "inputs.npz", **{k: v.numpy() for k, v in inputs.items()})
+
+
+def without_shapes(folder: Path) -> None:
+    """Write reference.onnx: folder/model.onnx without the shapes that bodies declare of their
+    results, which the older exporter may give wrongly and onnxruntime believes."""
+    model = onnx.load(folder / "model.onnx")
+    graphs = [model.graph]
+    for graph in graphs:
+        inner = [a.g for n in graph.node for a in n.attribute if a.type == a.GRAPH]
+        for value in (v for g in inner for v in g.output):
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
+        graphs.extend(inner)
+    onnx.save(model, folder / "reference.onnx")
 
 
 class Flat(torch.nn.Module):

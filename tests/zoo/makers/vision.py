@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import torchvision
-from torch_export import TORCHSCRIPT, Flat, export, settle, spread, stir
+from torch_export import TORCHSCRIPT, Flat, export, settle, spread, stir, without_shapes
 
 
 def _image(size: int) -> torch.Tensor:
@@ -34,11 +34,15 @@ def segmenter(name: str, folder: Path, exporter: str = TORCHSCRIPT, size: int = 
 
 
 def video(
-    name: str, folder: Path, exporter: str = TORCHSCRIPT, frames: int = 8, size: int = 64
-) -> None:
+    name: str, folder: Path, exporter: str = TORCHSCRIPT, frames: int = 8, size: int = 64,
+    stale: bool = False,
+) -> None:  # fmt: skip
+    """A classifier of videos; `stale`: onnxruntime needs a copy without the shapes of branches."""
     model = stir(torchvision.models.get_model(name, weights=None))
     torch.manual_seed(3)
     export(model, {"video": torch.rand(1, 3, frames, size, size)}, folder, exporter)
+    if stale:
+        without_shapes(folder)
 
 
 class Flow(torch.nn.Module):
