@@ -8,23 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from aot.cli.values import (
-    backend_option,
-    bind,
-    budget,
-    count,
-    dim,
-    folder,
-    input_shape,
-    keep,
-    names,
-    state,
-    threads,
-    tolerance,
-    values,
-)
+from aot.cli.arguments import ARGUMENTS, COMMON, COMPILE, EXAMPLES, Argument
 from aot.errors import UsageError, meant
-from aot.options import MAX_SEQUENCE, MAX_STRING, PLAN_EFFORT, STAGES
 
 _EPILOG = """\
 exit status: 0 done; 1 the model, target, environment or comparison is at fault; 2 usage.
@@ -56,416 +41,31 @@ class Parser(argparse.ArgumentParser):
         return "", ()
 
 
-#: Spellings of an argument, and what argparse is to know of it.
-Argument = tuple[tuple[str, ...], dict[str, Any]]
-
-
-def _row(*flags: str, **meaning: Any) -> Argument:
-    return flags, meaning
-
-
-_FLAG = {"action": "store_true"}
-_REPEATED: dict[str, Any] = {"action": "append", "default": []}
-
-_BUILT = _row("out", metavar="OUT", help="a built OUT")
-_MODEL = _row("model", metavar="MODEL", help="the model")
-_OFFLOAD = (
-    _row(
-        "--offload-limit",
-        metavar="N",
-        type=count,
-        help="give backends only the first N regions in the order they run",
-    ),
-    _row("--require-backend", **_FLAG, help="fail if portable C is used"),
-)
-
-_PROGRESS = (
-    _row("-v", "--verbose", **_FLAG, help="print each stage as it begins"),
-    _row("-q", "--quiet", **_FLAG, help="print errors only"),
-)
-_COMMON = (
-    *_PROGRESS,
-    _row("--json", **_FLAG, help="machine-readable summary on stdout"),
-)
-
-_TARGET = (
-    _row(
-        "--target", metavar="NAME|FILE.toml", default="host", help="the target to build for (host)"
-    ),
-)
-
-_BACKENDS = (
-    _row(
-        "--backend",
-        metavar="A,B",
-        type=names,
-        action="extend",
-        default=[],
-        help="vendors in order of preference; portable C is always last (none)",
-    ),
-    _row(
-        "--backend-option",
-        metavar="A.KEY=V",
-        type=backend_option,
-        **_REPEATED,
-        help="an option of backend A (repeatable)",
-    ),
-    _row(
-        "--partition",
-        metavar="priority|cost",
-        choices=("priority", "cost"),
-        default="priority",
-        help="give nodes to the first backend that supports them, or by their costs (priority)",
-    ),
-    _row("--tune", metavar="FILE", default="", help="costs that `aotc tune` measured"),
-    _row(
-        "--keep",
-        metavar="NODE=BACKEND",
-        type=keep,
-        **_REPEATED,
-        help="give a node to a backend (`c` is portable C)",
-    ),
-    _row(
-        "--regions",
-        metavar="FILE.toml",
-        default="",
-        help="regions of your own: nodes, or the values between which they lie",
-    ),
-)
-
-_PINS = (
-    _row(
-        "--dim",
-        metavar="NAME=V",
-        type=dim,
-        **_REPEATED,
-        help="pin a dimension, or give it a range that every run chooses from: NAME=1..64",
-    ),
-    _row(
-        "--input-shape",
-        metavar="X=1,3,224,224",
-        type=input_shape,
-        **_REPEATED,
-        help="pin the shape of an input (X= is a scalar)",
-    ),
-    _row(
-        "--bind",
-        metavar="X=V",
-        type=bind,
-        **_REPEATED,
-        help="make an input a constant: a number, a list 1,2,3 or a .npy file",
-    ),
-    *(
-        _row(
-            f"--cut-{end}",
-            metavar="A,B",
-            type=values,
-            action="extend",
-            default=[],
-            help=f"take the part of the model that {verb} with these values",
-        )
-        for end, verb in (("inputs", "begins"), ("outputs", "ends"))
-    ),
-)
-
-_STATES = (
-    _row(
-        "--state",
-        metavar="IN=OUT",
-        type=state,
-        **_REPEATED,
-        help="hand output OUT to the next run as its input IN; both are no arguments of a run "
-        "(repeatable)",
-    ),
-)
-
-_QUALITY = (
-    _row(
-        "--objective",
-        choices=("latency", "ram", "flash", "energy"),
-        default="latency",
-        help="kernels are chosen for the least of this; energy needs a vendor (latency)",
-    ),
-    _row(
-        "--accuracy",
-        choices=("strict", "normal", "fast"),
-        default="normal",
-        help="strict: same bits on every compiler; fast: within 1e-2 of the largest value (normal)",
-    ),
-    _row(
-        "--requant",
-        choices=("onnx", "tflite"),
-        default="onnx",
-        help="arithmetic of quantised networks: float32 scales, or TFLite's fixed point (onnx)",
-    ),
-    _row(
-        "--ram",
-        metavar="N",
-        type=budget,
-        help="RAM budget in bytes, K or M (KB, MB): arena, variables, stack",
-    ),
-    _row("--flash", metavar="N", type=budget, help="flash budget in bytes, K or M (KB, MB)"),
-    _row(
-        "--stack", metavar="N", type=budget, help="stack budget in bytes, K or M; boards reserve it"
-    ),
-    _row(
-        "--specialise",
-        choices=("none", "hot", "all"),
-        default="hot",
-        help="code size against speed (hot)",
-    ),
-    _row(
-        "--threads",
-        metavar="N",
-        type=threads,
-        default="1",
-        help="threads of a run (1); more are not available in this version",
-    ),
-    _row(
-        "--io",
-        metavar="caller|arena",
-        choices=("caller", "arena"),
-        default="",
-        help="where inputs and outputs live: your buffers, or the arena (hosts caller, boards "
-        "arena)",
-    ),
-    _row(
-        "--weights",
-        metavar="embedded|file|blob|section=NAME",
-        default="embedded",
-        help="where constants live: in the object, in a file beside the library that NAME_init "
-        "maps (hosts), in a file that you pass with NAME_set_weights, or in a linker section of "
-        "that name (embedded)",
-    ),
-    _row(
-        "--max-string",
-        metavar="N",
-        type=count,
-        default=MAX_STRING,
-        help=f"longest string in bytes ({MAX_STRING})",
-    ),
-    _row(
-        "--max-sequence",
-        metavar="N",
-        type=count,
-        default=MAX_SEQUENCE,
-        help=f"longest sequence in elements ({MAX_SEQUENCE})",
-    ),
-    _row(
-        "--plan-effort",
-        metavar="N",
-        type=count,
-        default=PLAN_EFFORT,
-        help=f"search steps of the memory planner ({PLAN_EFFORT})",
-    ),
-)
-
-_COMPILE = (
-    _row("model", metavar="MODEL.onnx", help="the model"),
-    _row(
-        *("-o", "--output"),
-        metavar="OUT",
-        required=True,
-        type=folder,
-        help="folder of the build tree",
-    ),
-    _row("--no-configure", **_FLAG, help="only write the bundle"),
-    _row("--version", **_FLAG, help="print the version"),
-    _row("--cmake-dir", **_FLAG, help="print the folder of aotcConfig.cmake"),
-    _row("--name", metavar="NAME", default="", help="C prefix (from the file name)"),
-    *_TARGET,
-    *_BACKENDS,
-    *_OFFLOAD,
-    *_PINS,
-    *_STATES,
-    *_QUALITY,
-    _row(
-        "--test-data",
-        metavar="FILE.npz",
-        default="",
-        help="inputs and expected outputs compiled into a self-test: keys NAME, or s<k>/NAME",
-    ),
-    _row("--dump-after", metavar="STAGE", default="", help=f"print a stage: {', '.join(STAGES)}"),
-    *_COMMON,
-)
-
-#: Subcommands, and a line about the work of each.
-COMMANDS = {
-    "run": "run a built bundle on inputs",
-    "verify": "compare a built bundle with the model",
-    "bench": "time a built bundle",
-    "explain": "per node, the backend that computes it, and why the others do not",
-    "partition": "write the model with one function per region",
-    "report": "the content of a bundle, as one HTML page",
-    "disasm": "list the commands of an accelerator's regions",
-    "tune": "measure the time of each backend, for --partition cost",
-    "inspect": "inputs, dtypes, symbolic dimensions and the options to type",
-    "size": "RAM, flash and MACs of a bundle, or an estimate for a model",
-    "quantize": "write an 8-bit model, calibrated on data",
-    "targets": "targets that can be built for here, and the apt line for the others",
-    "backends": "the backends installed",
-    "new-backend": "start a backend from a package that works",
-    "ops": "the operators portable C computes",
+#: Subcommands by what they work on, and a line about the work of each.
+GROUPS = {
+    "of an OUT": {
+        "run": "run a built bundle on inputs",
+        "verify": "compare a built bundle with the model",
+        "bench": "time a built bundle",
+        "size": "RAM, flash and MACs of a bundle, or an estimate for a model",
+        "report": "the content of a bundle, as one HTML page",
+        "disasm": "list the commands of an accelerator's regions",
+    },
+    "of a model": {
+        "inspect": "inputs, dtypes, symbolic dimensions and the options to type",
+        "explain": "per node, the backend that computes it, and why the others do not",
+        "partition": "write the model with one function per region",
+        "quantize": "write an 8-bit model, calibrated on data",
+        "tune": "measure the time of each backend, for --partition cost",
+    },
+    "of this installation": {
+        "targets": "targets that can be built for here, and the apt line for the others",
+        "backends": "the backends installed",
+        "ops": "the operators portable C computes",
+        "new-backend": "start a backend from a package that works",
+    },
 }
-#: Arguments of subcommands; the others take those of all.
-_ARGUMENTS: dict[str, tuple[Argument, ...]] = {
-    "run": (
-        _BUILT,
-        _row(
-            "--inputs",
-            metavar="IN.npz|X=FILE",
-            **_REPEATED,
-            help="an .npz with the ONNX names as keys (or s<k>/NAME: a run for every sample), "
-            "or X=file.npy, X=file.bin (repeatable)",
-        ),
-        _row(
-            "--outputs",
-            metavar="OUT.npz|Y=FILE",
-            **_REPEATED,
-            help="where to write: an .npz, or Y=file.npy, Y=file.bin (repeatable)",
-        ),
-        *_COMMON,
-    ),
-    "verify": (
-        _BUILT,
-        _row("--inputs", metavar="F.npz", help="keys NAME, or s<k>/NAME for sample k"),
-        _row("--reference", choices=("ort", "onnx"), help="onnxruntime, else onnx.reference"),
-        _row(
-            "--per-node",
-            **_FLAG,
-            help="compare after every call too, at ten times the tolerance of outputs",
-        ),
-        _row(
-            "--per-region",
-            **_FLAG,
-            help="compare the results of each region with portable C in the vendor's place",
-        ),
-        _row("--model", metavar="M", help="the model (remembered in OUT/aotc.json)"),
-        _row("--rtol", metavar="R", type=tolerance, help="relative tolerance"),
-        _row("--atol-of-max", metavar="A", type=tolerance, help="tolerance relative to max|ref|"),
-        _row("--max-lsb", metavar="N", type=count, help="largest difference of integers"),
-        *_COMMON,
-    ),
-    "bench": (
-        _BUILT,
-        _row("--json", metavar="F", dest="json_file", help="write the numbers to a file"),
-        _row("--repeat", metavar="N", type=count, default=0, help="runs (about a second)"),
-        _row("--per-node", **_FLAG, help="print the time of every call, too"),
-        _row(
-            "--trace",
-            metavar="F",
-            help="write when an accelerator's units work: a file for Perfetto",
-        ),
-        *_PROGRESS,
-    ),
-    "explain": (
-        _MODEL,
-        _row(
-            "--unsupported",
-            action="store_true",
-            help="all that keeps the model from being compiled, and where to cut it",
-        ),
-        *_TARGET,
-        *_BACKENDS,
-        *_PINS,
-        _row(
-            "--objective",
-            choices=("latency", "ram", "flash", "energy"),
-            default="latency",
-            help="what is compiled for; with ram, also what is made row by row (latency)",
-        ),
-        *_COMMON,
-    ),
-    "partition": (
-        _MODEL,
-        _row("-o", "--output", metavar="P.onnx", required=True, help="the file to write"),
-        _row(
-            "--opset",
-            metavar="N",
-            type=count,
-            help="opset to write (the lowest in which every operator means the same)",
-        ),
-        *_BACKENDS,
-        *_OFFLOAD,
-        *_PINS,
-        *_COMMON,
-    ),
-    "report": (
-        _row("out", metavar="OUT", help="an OUT with a bundle"),
-        _row("-o", "--output", metavar="R.html", required=True, help="the file to write"),
-        _row("--bench", metavar="F", default="", help="what `bench --per-node --json F` wrote"),
-        *_COMMON,
-    ),
-    "disasm": (
-        _row("out", metavar="OUT", help="an OUT with a bundle, or a stream (.ax1)"),
-        *_COMMON,
-    ),
-    "tune": (
-        _MODEL,
-        _row(
-            "-o",
-            "--output",
-            metavar="COSTS.json",
-            required=True,
-            help="the table to write or extend",
-        ),
-        _row("--backend", metavar="A,B", type=names, action="extend", default=[], help="vendors"),
-        _row("--rounds", metavar="N", type=count, default=5, help="rounds of timing (5)"),
-        *_TARGET,
-        *_PINS,
-        *_COMMON,
-    ),
-    "inspect": (
-        _MODEL,
-        *_PINS,
-        *_COMMON,
-    ),
-    "size": (
-        _row("subject", metavar="OUT|MODEL", help="a built OUT, or a model to estimate"),
-        _row("--symbols", **_FLAG, help="the largest symbols of a built OUT"),
-        _row(
-            "--per-node",
-            **_FLAG,
-            help="print code and constants of every call of a built OUT",
-        ),
-        *_TARGET,
-        *_BACKENDS,
-        *_PINS,
-        _row(
-            "--objective",
-            choices=("latency", "ram", "flash", "energy"),
-            default="latency",
-            help="kernels are chosen for the least of this (latency)",
-        ),
-        *_COMMON,
-    ),
-    "quantize": (
-        _row("model", metavar="MODEL", help="the float32 model"),
-        _row(
-            "--calibrate",
-            metavar="F.npz",
-            required=True,
-            help="inputs to measure ranges on: keys NAME, or s<k>/NAME for sample k; an array "
-            "with more rows than the input is one sample per row",
-        ),
-        _row("-o", "--output", metavar="Q.onnx", required=True, help="the file to write"),
-        _row("--act", choices=("int8", "uint8"), default="int8", help="activations (int8)"),
-        _row("--per-tensor", **_FLAG, help="one scale per weight tensor"),
-        _row(
-            "--format",
-            choices=("qdq", "qoperator"),
-            default="qdq",
-            help="QuantizeLinear and DequantizeLinear around float operators, or QLinear "
-            "operators (qdq)",
-        ),
-        *_COMMON,
-    ),
-    "new-backend": (
-        _row("name", metavar="NAME", help="the backend's name, as in --backend NAME"),
-        _row("-o", "--output", metavar="DIR", default="", help="folder to write (NAME)"),
-        *_COMMON,
-    ),
-}
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 
 
 def compile_parser() -> Parser:
@@ -475,23 +75,33 @@ def compile_parser() -> Parser:
         usage="aotc MODEL.onnx -o OUT [options]\n       aotc SUBCOMMAND …",
         description="Compile an ONNX model to a standalone C99 project in OUT/bundle/ and "
         "configure\nCMake with OUT as its build tree; `cmake --build OUT` does the rest.",
-        epilog="subcommands (aotc SUBCOMMAND --help):\n"
-        + "".join(f"  {n:<12} {COMMANDS[n]}\n" for n in COMMANDS)
-        + "\n"
-        + _EPILOG,
+        epilog="subcommands (aotc SUBCOMMAND --help)"
+        + "".join(
+            f"\n  {title}:\n" + "".join(f"    {n:<12} {text}\n" for n, text in group.items())
+            for title, group in GROUPS.items()
+        )
+        + f"\nexamples:\n{EXAMPLES['']}\n{_EPILOG}",
     )
-    return _taking(p, _COMPILE)
+    return _taking(p, COMPILE)
 
 
 def command_parser(name: str) -> Parser:
     """`aotc NAME …`."""
     text = COMMANDS[name]
-    p = Parser(prog=f"aotc {name}", description=f"{text[:1].upper()}{text[1:]}.")
-    return _taking(p, _ARGUMENTS.get(name, _COMMON))
+    p = Parser(
+        prog=f"aotc {name}",
+        description=f"{text[:1].upper()}{text[1:]}.",
+        epilog=f"examples:\n{EXAMPLES[name]}",
+    )
+    return _taking(p, ARGUMENTS.get(name, COMMON))
 
 
 def _taking(parser: Parser, arguments: Sequence[Argument]) -> Parser:
-    """The parser, which takes the arguments."""
-    for flags, meaning in arguments:
-        parser.add_argument(*flags, **meaning)
+    """The parser, which takes the arguments in their groups."""
+    group: Any = parser
+    for argument in arguments:
+        if isinstance(argument, str):
+            group = parser.add_argument_group(argument)
+        else:
+            group.add_argument(*argument[0], **argument[1])
     return parser

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from aot.cli import main, parser
+from aot.cli import arguments, main, parser
 from aot.cli.compile import options_of
 from aot.cli.docs import page
 from aot.errors import UsageError
@@ -132,6 +133,30 @@ def test_subcommand_help(capsys: pytest.CaptureFixture[str]) -> None:
     for name in parser.COMMANDS:
         assert main([name, "--help"]) == 0
         assert f"aotc {name}" in capsys.readouterr().out
+
+
+def test_every_example_is_accepted() -> None:
+    """Help ends with examples: at least one per subcommand, and each parses as it stands."""
+    assert set(arguments.EXAMPLES) == {"", *parser.COMMANDS}
+    for name, text in arguments.EXAMPLES.items():
+        made = parser.command_parser(name) if name else parser.compile_parser()
+        lines = text.splitlines()
+        assert lines and text.endswith("\n") and made.format_help().count(text) == 1
+        for line in lines:
+            words = shlex.split(line.split("&&")[0])
+            assert words[: 1 + bool(name)] == ["aotc", *([name] if name else [])], line
+            made.parse_args(words[1 + bool(name) :])
+
+
+def test_help_is_in_groups() -> None:
+    text = parser.compile_parser().format_help()
+    titles = ["backends:", "shapes and parts of the model:", "budgets:", "messages:"]
+    places = [text.index(f"\n{t}\n") for t in titles]
+    assert places == sorted(places)
+    assert places[0] < text.index("\n  --backend A,B") < places[1] < text.index("\n  --dim ")
+    assert places[2] < text.index("\n  --flash N") < places[3] < text.index("\n  --json ")
+    for name in parser.COMMANDS:
+        assert text.count(f"\n    {name} ") == 1
 
 
 def test_flags_may_stand_before_a_subcommand(capsys: pytest.CaptureFixture[str]) -> None:

@@ -192,7 +192,9 @@ def test_measured_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         file.write_text(json.dumps(content))
         assert main(line) == (0 if good else 1)
         said = capsys.readouterr().err
-        assert good or ("aotc bench OUT --per-node" in said and len(said.splitlines()) == 2)
+        assert good or (
+            f"aotc bench {out} --per-node --json {file}`" in said and len(said.splitlines()) == 2
+        )
     text = to.read_text()
     table = text[text.index("Time in nanoseconds of CPU") :]
     bars = re.findall(r'<th scope="row"><a href="#call-(\d+)"', table)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aot import textfile
-from aot.errors import AotError, BuildError
+from aot.errors import AotError, BuildError, shell_word
 from aot.tools.build import RECORD, read_json
 from aot.tools.record import options_of, refuse_changed
 from aot.tools.run import Built
@@ -61,5 +61,7 @@ def _measured(path: Path, built: Built) -> dict[str, Any]:
             return dict(found)
     except (KeyError, TypeError):
         pass
-    hint = "`aotc bench OUT --per-node --json F` writes them"
-    raise AotError(f"{path} does not hold the costs of this bundle's calls", hint=hint)
+    words = f"`aotc bench {shell_word(built.out)} --per-node --json {shell_word(path)}`"
+    raise AotError(
+        f"{path} does not hold the costs of this bundle's calls", hint=f"{words} measures them"
+    )

@@ -1,0 +1,448 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command line takes: every argument with its help, in groups, and examples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aot.cli.values import (
+    backend_option,
+    bind,
+    budget,
+    count,
+    dim,
+    folder,
+    input_shape,
+    keep,
+    names,
+    state,
+    threads,
+    tolerance,
+    values,
+)
+from aot.options import MAX_SEQUENCE, MAX_STRING, PLAN_EFFORT, STAGES
+
+#: Spellings of an argument and what argparse is to know of it, or the title of a group that begins.
+Argument = tuple[tuple[str, ...], dict[str, Any]] | str
+
+
+def _row(*flags: str, **meaning: Any) -> Argument:
+    return flags, meaning
+
+
+_FLAG = {"action": "store_true"}
+_REPEATED: dict[str, Any] = {"action": "append", "default": []}
+
+_BUILT = _row("out", metavar="OUT", help="a built OUT")
+_MODEL = _row("model", metavar="MODEL", help="the model")
+_OFFLOAD = (
+    _row(
+        "--offload-limit",
+        metavar="N",
+        type=count,
+        help="give backends only the first N regions in the order they run",
+    ),
+    _row("--require-backend", **_FLAG, help="fail if portable C is used"),
+)
+
+_PROGRESS: tuple[Argument, ...] = (
+    "messages",
+    _row("-v", "--verbose", **_FLAG, help="print each stage as it begins"),
+    _row("-q", "--quiet", **_FLAG, help="print errors only"),
+)
+COMMON: tuple[Argument, ...] = (
+    *_PROGRESS,
+    _row("--json", **_FLAG, help="machine-readable summary on stdout"),
+)
+
+_TARGET: tuple[Argument, ...] = (
+    "target",
+    _row(
+        "--target", metavar="NAME|FILE.toml", default="host", help="the target to build for (host)"
+    ),
+)
+
+_BACKENDS: tuple[Argument, ...] = (
+    "backends",
+    _row(
+        "--backend",
+        metavar="A,B",
+        type=names,
+        action="extend",
+        default=[],
+        help="vendors in order of preference; portable C is always last (none)",
+    ),
+    _row(
+        "--backend-option",
+        metavar="A.KEY=V",
+        type=backend_option,
+        **_REPEATED,
+        help="an option of backend A (repeatable)",
+    ),
+    _row(
+        "--partition",
+        metavar="priority|cost",
+        choices=("priority", "cost"),
+        default="priority",
+        help="give nodes to the first backend that supports them, or by their costs (priority)",
+    ),
+    _row("--tune", metavar="FILE", default="", help="costs that `aotc tune` measured"),
+    _row(
+        "--keep",
+        metavar="NODE=BACKEND",
+        type=keep,
+        **_REPEATED,
+        help="give a node to a backend (`c` is portable C)",
+    ),
+    _row(
+        "--regions",
+        metavar="FILE.toml",
+        default="",
+        help="regions of your own: nodes, or the values between which they lie",
+    ),
+)
+
+_PINS: tuple[Argument, ...] = (
+    "shapes and parts of the model",
+    _row(
+        "--dim",
+        metavar="NAME=V",
+        type=dim,
+        **_REPEATED,
+        help="pin a dimension, or give it a range that every run chooses from: NAME=1..64",
+    ),
+    _row(
+        "--input-shape",
+        metavar="X=1,3,224,224",
+        type=input_shape,
+        **_REPEATED,
+        help="pin the shape of an input (X= is a scalar)",
+    ),
+    _row(
+        "--bind",
+        metavar="X=V",
+        type=bind,
+        **_REPEATED,
+        help="make an input a constant: a number, a list 1,2,3 or a .npy file",
+    ),
+    *(
+        _row(
+            f"--cut-{end}",
+            metavar="A,B",
+            type=values,
+            action="extend",
+            default=[],
+            help=f"take the part of the model that {verb} with these values",
+        )
+        for end, verb in (("inputs", "begins"), ("outputs", "ends"))
+    ),
+)
+
+_STATES = (
+    _row(
+        "--state",
+        metavar="IN=OUT",
+        type=state,
+        **_REPEATED,
+        help="hand output OUT to the next run as its input IN; both are no arguments of a run "
+        "(repeatable)",
+    ),
+)
+
+_QUALITY: tuple[Argument, ...] = (
+    "kernels and arithmetic",
+    _row(
+        "--objective",
+        choices=("latency", "ram", "flash", "energy"),
+        default="latency",
+        help="kernels are chosen for the least of this; energy needs a vendor (latency)",
+    ),
+    _row(
+        "--accuracy",
+        choices=("strict", "normal", "fast"),
+        default="normal",
+        help="strict: same bits on every compiler; fast: within 1e-2 of the largest value (normal)",
+    ),
+    _row(
+        "--requant",
+        choices=("onnx", "tflite"),
+        default="onnx",
+        help="arithmetic of quantised networks: float32 scales, or TFLite's fixed point (onnx)",
+    ),
+    "budgets",
+    _row(
+        "--ram",
+        metavar="N",
+        type=budget,
+        help="RAM budget in bytes, K or M (KB, MB): arena, variables, stack",
+    ),
+    _row("--flash", metavar="N", type=budget, help="flash budget in bytes, K or M (KB, MB)"),
+    _row(
+        "--stack", metavar="N", type=budget, help="stack budget in bytes, K or M; boards reserve it"
+    ),
+    "form of the bundle",
+    _row(
+        "--specialise",
+        choices=("none", "hot", "all"),
+        default="hot",
+        help="code size against speed (hot)",
+    ),
+    _row(
+        "--threads",
+        metavar="N",
+        type=threads,
+        default="1",
+        help="threads of a run (1); more are not available in this version",
+    ),
+    _row(
+        "--io",
+        metavar="caller|arena",
+        choices=("caller", "arena"),
+        default="",
+        help="where inputs and outputs live: your buffers, or the arena (hosts caller, boards "
+        "arena)",
+    ),
+    _row(
+        "--weights",
+        metavar="embedded|file|blob|section=NAME",
+        default="embedded",
+        help="where constants live: in the object, in a file beside the library that NAME_init "
+        "maps (hosts), in a file that you pass with NAME_set_weights, or in a linker section of "
+        "that name (embedded)",
+    ),
+    _row(
+        "--max-string",
+        metavar="N",
+        type=count,
+        default=MAX_STRING,
+        help=f"longest string in bytes ({MAX_STRING})",
+    ),
+    _row(
+        "--max-sequence",
+        metavar="N",
+        type=count,
+        default=MAX_SEQUENCE,
+        help=f"longest sequence in elements ({MAX_SEQUENCE})",
+    ),
+    _row(
+        "--plan-effort",
+        metavar="N",
+        type=count,
+        default=PLAN_EFFORT,
+        help=f"search steps of the memory planner ({PLAN_EFFORT})",
+    ),
+)
+
+COMPILE: tuple[Argument, ...] = (
+    _row("model", metavar="MODEL.onnx", help="the model"),
+    _row(
+        *("-o", "--output"),
+        metavar="OUT",
+        required=True,
+        type=folder,
+        help="folder of the build tree",
+    ),
+    _row("--no-configure", **_FLAG, help="only write the bundle"),
+    _row("--name", metavar="NAME", default="", help="C prefix (from the file name)"),
+    *_TARGET,
+    *_BACKENDS,
+    *_OFFLOAD,
+    *_PINS,
+    *_STATES,
+    *_QUALITY,
+    _row(
+        "--test-data",
+        metavar="FILE.npz",
+        default="",
+        help="inputs and expected outputs compiled into a self-test: keys NAME, or s<k>/NAME",
+    ),
+    "instead of a compilation",
+    _row("--version", **_FLAG, help="print the version"),
+    _row("--cmake-dir", **_FLAG, help="print the folder of aotcConfig.cmake"),
+    *COMMON,
+    _row("--dump-after", metavar="STAGE", default="", help=f"print a stage: {', '.join(STAGES)}"),
+)
+
+#: Arguments of subcommands; the others take COMMON.
+ARGUMENTS: dict[str, tuple[Argument, ...]] = {
+    "run": (
+        _BUILT,
+        _row(
+            "--inputs",
+            metavar="IN.npz|X=FILE",
+            **_REPEATED,
+            help="an .npz with the ONNX names as keys (or s<k>/NAME: a run for every sample), "
+            "or X=file.npy, X=file.bin (repeatable)",
+        ),
+        _row(
+            "--outputs",
+            metavar="OUT.npz|Y=FILE",
+            **_REPEATED,
+            help="where to write: an .npz, or Y=file.npy, Y=file.bin (repeatable)",
+        ),
+        *COMMON,
+    ),
+    "verify": (
+        _BUILT,
+        _row("--inputs", metavar="F.npz", help="keys NAME, or s<k>/NAME for sample k"),
+        _row("--reference", choices=("ort", "onnx"), help="onnxruntime, else onnx.reference"),
+        _row(
+            "--per-node",
+            **_FLAG,
+            help="compare after every call too, at ten times the tolerance of outputs",
+        ),
+        _row(
+            "--per-region",
+            **_FLAG,
+            help="compare the results of each region with portable C in the vendor's place",
+        ),
+        _row("--model", metavar="M", help="the model (remembered in OUT/aotc.json)"),
+        _row("--rtol", metavar="R", type=tolerance, help="relative tolerance"),
+        _row("--atol-of-max", metavar="A", type=tolerance, help="tolerance relative to max|ref|"),
+        _row("--max-lsb", metavar="N", type=count, help="largest difference of integers"),
+        *COMMON,
+    ),
+    "bench": (
+        _BUILT,
+        _row("--json", metavar="F", dest="json_file", help="write the numbers to a file"),
+        _row("--repeat", metavar="N", type=count, default=0, help="runs (about a second)"),
+        _row("--per-node", **_FLAG, help="print the time of every call, too"),
+        _row(
+            "--trace",
+            metavar="F",
+            help="write when an accelerator's units work: a file for Perfetto",
+        ),
+        *_PROGRESS,
+    ),
+    "explain": (
+        _MODEL,
+        _row(
+            "--unsupported",
+            action="store_true",
+            help="all that keeps the model from being compiled, and where to cut it",
+        ),
+        _row(
+            "--objective",
+            choices=("latency", "ram", "flash", "energy"),
+            default="latency",
+            help="what is compiled for; with ram, also what is made row by row (latency)",
+        ),
+        *_TARGET,
+        *_BACKENDS,
+        *_PINS,
+        *COMMON,
+    ),
+    "partition": (
+        _MODEL,
+        _row("-o", "--output", metavar="P.onnx", required=True, help="the file to write"),
+        _row(
+            "--opset",
+            metavar="N",
+            type=count,
+            help="opset to write (the lowest in which every operator means the same)",
+        ),
+        *_BACKENDS,
+        *_OFFLOAD,
+        *_PINS,
+        *COMMON,
+    ),
+    "report": (
+        _row("out", metavar="OUT", help="an OUT with a bundle"),
+        _row("-o", "--output", metavar="R.html", required=True, help="the file to write"),
+        _row("--bench", metavar="F", default="", help="what `bench --per-node --json F` wrote"),
+        *COMMON,
+    ),
+    "disasm": (
+        _row("out", metavar="OUT", help="an OUT with a bundle, or a stream (.ax1)"),
+        *COMMON,
+    ),
+    "tune": (
+        _MODEL,
+        _row(
+            "-o",
+            "--output",
+            metavar="COSTS.json",
+            required=True,
+            help="the table to write or extend",
+        ),
+        _row("--backend", metavar="A,B", type=names, action="extend", default=[], help="vendors"),
+        _row("--rounds", metavar="N", type=count, default=5, help="rounds of timing (5)"),
+        *_TARGET,
+        *_PINS,
+        *COMMON,
+    ),
+    "inspect": (
+        _MODEL,
+        *_PINS,
+        *COMMON,
+    ),
+    "size": (
+        _row("subject", metavar="OUT|MODEL", help="a built OUT, or a model to estimate"),
+        _row("--symbols", **_FLAG, help="the largest symbols of a built OUT"),
+        _row(
+            "--per-node",
+            **_FLAG,
+            help="print code and constants of every call of a built OUT",
+        ),
+        _row(
+            "--objective",
+            choices=("latency", "ram", "flash", "energy"),
+            default="latency",
+            help="kernels are chosen for the least of this (latency)",
+        ),
+        *_TARGET,
+        *_BACKENDS,
+        *_PINS,
+        *COMMON,
+    ),
+    "quantize": (
+        _row("model", metavar="MODEL", help="the float32 model"),
+        _row(
+            "--calibrate",
+            metavar="F.npz",
+            required=True,
+            help="inputs to measure ranges on: keys NAME, or s<k>/NAME for sample k; an array "
+            "with more rows than the input is one sample per row",
+        ),
+        _row("-o", "--output", metavar="Q.onnx", required=True, help="the file to write"),
+        _row("--act", choices=("int8", "uint8"), default="int8", help="activations (int8)"),
+        _row("--per-tensor", **_FLAG, help="one scale per weight tensor"),
+        _row(
+            "--format",
+            choices=("qdq", "qoperator"),
+            default="qdq",
+            help="QuantizeLinear and DequantizeLinear around float operators, or QLinear "
+            "operators (qdq)",
+        ),
+        *COMMON,
+    ),
+    "new-backend": (
+        _row("name", metavar="NAME", help="the backend's name, as in --backend NAME"),
+        _row("-o", "--output", metavar="DIR", default="", help="folder to write (NAME)"),
+        *COMMON,
+    ),
+}
+#: How a subcommand, or "" for a compilation, is called; `aotc NAME --help` ends with it.
+EXAMPLES = {
+    "": """\
+  aotc model.onnx -o out && cmake --build out
+  aotc model.onnx -o out --target cortex-m4 --ram 64K --flash 512K
+  aotc model.onnx -o out --dim N=1..64 --backend dnnl
+""",
+    "run": "  aotc run out --inputs in.npz --outputs out.npz\n",
+    "verify": "  aotc verify out\n  aotc verify out --inputs samples.npz --per-node\n",
+    "bench": "  aotc bench out --per-node --json costs.json\n",
+    "explain": "  aotc explain model.onnx --backend dnnl\n"
+    "  aotc explain --unsupported model.onnx\n",
+    "partition": "  aotc partition model.onnx --backend dnnl -o parts.onnx\n",
+    "report": "  aotc report out -o page.html --bench costs.json\n",
+    "disasm": "  aotc disasm out\n",
+    "tune": "  aotc tune model.onnx --backend dnnl -o costs.json\n",
+    "inspect": "  aotc inspect model.onnx\n",
+    "size": "  aotc size out --per-node\n  aotc size model.onnx --target cortex-m4\n",
+    "quantize": "  aotc quantize model.onnx --calibrate samples.npz -o int8.onnx\n",
+    "targets": "  aotc targets\n",
+    "backends": "  aotc backends\n",
+    "new-backend": "  aotc new-backend acme -o acme\n",
+    "ops": "  aotc ops\n",
+}
