@@ -245,6 +245,7 @@ for _build in (attention_views, attention_views_turned):
 
     @_made.cases
     def turned_cases(turned: bool = _build is attention_views_turned) -> Iterator[Case]:
+        """Attention of Q, K, V whose heads stand behind the sequence: [N, S, H, D]."""
         swap = [0, 2, 1, 3]
         attrs: dict[str, Any] = {f"{t}.perm": swap for t in ("tq", "tk", "tv")}
         if turned:
@@ -270,6 +271,7 @@ def _bool_mask(*shape: int) -> np.ndarray[Any, Any]:
 
 @attention.cases
 def cases() -> Iterator[Case]:
+    """Attention(Q, K, V, mask, past_key, past_value, lengths): groups, masks, windows, softcap."""
     yield case(*_qkv(2, 3, 7, 19, 8, 12))
     yield case(*_qkv(1, 2, 33, 70, 20, 36), scale=0.3, softcap=1.5)
     yield case(*_qkv(1, 4, 5, 40, 16, 16, groups=2), is_causal=1)

@@ -170,6 +170,7 @@ def _lower_clamped(made: Pattern, kernel: str, act: int) -> None:
 
     @made.cases
     def fused_cases() -> Iterator[Case]:
+        """The operator, then Relu or Clip with constant bounds; b stays away from 0."""
         if act == RELU:
             yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1, low=0.5))
         else:
@@ -342,6 +343,7 @@ for _name, _kernel in (("And", "and"), ("Or", "or"), ("Xor", "xor")):
 @sub.cases
 @mul.cases
 def pair_cases() -> Iterator[Case]:
+    """Two operands, equal or broadcast, constants among them."""
     yield case(f32(3, 7), f32(3, 7, seed=1))
     yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1), const=(1,))
     yield case(f32(2, 5, 3, 3), f32(2, 1, 3, 3))
@@ -353,6 +355,7 @@ def pair_cases() -> Iterator[Case]:
 
 @div.cases
 def div_cases() -> Iterator[Case]:
+    """Two operands, equal or broadcast; special floats by 0, and integers."""
     yield case(f32(3, 7), f32(3, 7, seed=1))
     yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1), const=(1,))
     yield case(SPECIAL, np.float32(0) * np.ones(1, np.float32))
@@ -387,6 +390,7 @@ for _made, _act in ((mul_add, NO_ACT), (mul_add_relu, RELU)):
 
     @_made.cases
     def muladd_cases() -> Iterator[Case]:
+        """a * b + c: channels broadcast, all alike."""
         yield case(f32(2, 5, 3, 3), f32(5, 1, 1), f32(5, 1, 1, seed=1), const=(1, 2))
         yield case(f32(1, 33, 3), f32(1, 33, 3, seed=1), f32(1, 33, 3, seed=2))
         yield case(f32(3, 7), f32(7), f32(3, 1))
@@ -415,6 +419,7 @@ def _broadcasts(a: Shape, b: Shape) -> bool:
 
 @prelu.cases
 def prelu_cases() -> Iterator[Case]:
+    """PRelu(X, slope): a slope for each channel, one slope for all."""
     yield case(f32(2, 5, 3, 3), f32(5, 1, 1), const=(1,))
     yield case(f32(2, 7), f32(1))
 
@@ -450,6 +455,7 @@ def modulo_value(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 @modulo.cases
 def modulo_cases() -> Iterator[Case]:
+    """Mod(A, B): extreme integers; floats with fmod=1."""
     for t in INTS:
         divisor = np.array([3, 2, 7, 5, 9, 11, 13], t.np_name)
         yield case(edges(t)[:, None], divisor)
@@ -479,6 +485,7 @@ def shift_to_kernel(c: Recorder, m: Match) -> None:
 
 @shift.cases
 def shift_cases() -> Iterator[Case]:
+    """BitShift(X, Y) of extreme integers in both directions."""
     for t in INTS:
         by = [0, 1, 3, t.bits - 1, t.bits] + ([] if t in UNSIGNED else [-1])
         for direction in ("LEFT", "RIGHT"):

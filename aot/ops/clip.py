@@ -94,6 +94,7 @@ def number(value: Any, default: float) -> float:
 
 @clip.cases
 def cases() -> Iterator[Case]:
+    """Clip(input, min, max): each bound given, absent, constant or computed."""
     zero, some = np.array(0, np.float32), np.array(1.5, np.float32)
     yield case(f32(3, 11), zero, some, const=(1, 2))
     yield case(f32(3, 11), None, some, const=(2,))

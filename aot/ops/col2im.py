@@ -101,6 +101,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 @col2im.cases
 def cases() -> Iterator[Case]:
+    """Col2Im(input, image_shape, block_shape): overlap, strides, pads, dilations, 1-D to 3-D."""
     x = f32(2, 12, 12)
     yield case(x, i64(4, 5), i64(2, 2), const=(1, 2))
     yield case(f32(1, 9, 4), i64(5, 5), i64(3, 3), const=(1, 2), strides=[2, 2])

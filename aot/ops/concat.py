@@ -155,6 +155,7 @@ def channels(
 
 @concat.cases
 def concat_cases() -> Iterator[Case]:
+    """Concat(inputs) along each axis, negative ones too, with empty operands."""
     yield case(f32(2, 3, 4), f32(2, 5, 4, seed=1), f32(2, 1, 4, seed=2), axis=1)
     yield case(f32(2, 3, 4), f32(2, 3, 2, seed=1), axis=-1)
     yield case(f32(3, 2), f32(1, 2, seed=1), axis=0, const=(1,))
@@ -220,6 +221,7 @@ def _sizes(m: Match, axis: int) -> list[int]:
 
 @split.cases
 def split_cases() -> Iterator[Case]:
+    """Split(input, split) into sizes that differ, of several types."""
     yield case(f32(2, 6, 3), i64(1, 3, 2), const=(1,), axis=1, outputs=3)
     yield case(ints(2, 6, 3, dtype="int8"), i64(1, 3, 2), const=(1,), axis=1, outputs=3)
     yield case(f32(6, 3), i64(4, 2), const=(1,), axis=0, outputs=2)

@@ -248,6 +248,7 @@ for _fused in (
 
 @conv.cases
 def cases() -> Iterator[Case]:
+    """Conv(X [N, C, *S], W [M, C / group, *K], B): 1-D to 3-D, constant and computed weights."""
     const = (1, 2)
     yield case(f32(1, 3, 9, 9), f32(8, 3, 3, 3), f32(8), const=const, pads=[1, 1, 1, 1])
     yield case(f32(1, 3, 9, 8), f32(20, 3, 5, 3), const=const, strides=[2, 2], pads=[2, 0, 1, 1])

@@ -195,6 +195,7 @@ for _fused in fuse("convtranspose", ("x", "w", "b"), _transposed):
 
 @transposed.cases
 def cases() -> Iterator[Case]:
+    """ConvTranspose(X [N, C, *S], W [C, M / group, *K], B): 1-D to 3-D."""
     const = (1, 2)
     yield case(f32(1, 3, 5, 5), f32(3, 8, 2, 2), f32(8), const=const, strides=[2, 2])
     yield case(f32(1, 3, 1, 1), f32(3, 2, 1, 1), f32(2), const=const)

@@ -63,6 +63,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 @deform.cases
 def cases() -> Iterator[Case]:
+    """DeformConv(X, W, offset, B, mask): groups of channels and of offsets."""
     x, w = f32(2, 4, 6, 5), f32(6, 2, 3, 2)
     offset, mask = f32(2, 24, 4, 4, seed=1), f32(2, 12, 4, 4, seed=2)
     yield case(x, w, offset, f32(6), mask, group=2, offset_group=2)

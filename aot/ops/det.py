@@ -31,6 +31,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 @det.cases
 def cases() -> Iterator[Case]:
+    """Det(X [*, M, M]): batches, one matrix, zeros, a 0 on the diagonal."""
     yield case(f32(3, 4, 4))
     yield case(f32(5, 5).astype(np.float64))
     yield case(np.zeros((2, 3, 3), np.float32))

@@ -122,6 +122,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 @einsum.cases
 def cases() -> Iterator[Case]:
+    """Einsum(inputs) by equations of one, two and three operands."""
     yield case(f32(3, 4), f32(4, 5), equation="ij,jk->ik")
     yield case(f32(2, 3, 4), f32(2, 5, 4), equation="bij, bkj -> bik")
     yield case(f32(2, 3, 4), f32(4, 5), equation="...j,jk->...k")

@@ -118,6 +118,10 @@ def index_table(c: Recorder, indices: ValueRef, extent: int) -> tuple[ValueRef |
 
 @gather.cases
 def gather_cases() -> Iterator[Case]:
+    """Gather(data, indices): along each axis, negative, constant and computed indices.
+
+    Indices outside the axis are an error in ONNX; the kernel clamps them.
+    """
     yield case(f32(4, 5), i64(2, 0, -1))
     yield case(f32(4, 5), i64(2, 0, -1), const=(1,))
     yield case(f32(3, 6, 2), i64(1, 3, 5), const=(1,), axis=1)
@@ -157,6 +161,7 @@ def elements_to_kernel(c: Recorder, m: Match) -> None:
 
 @gather_elements.cases
 def elements_cases() -> Iterator[Case]:
+    """GatherElements(data, indices): indices of data's rank, negative ones too."""
     yield case(f32(3, 4), ints(2, 4, low=-3, high=3))
     yield case(f32(3, 4, 2), ints(3, 2, 2, low=0, high=4, dtype="int32"), axis=1)
     yield case(f32(3, 4), ints(3, 7, low=-4, high=4), const=(1,), axis=1)
@@ -192,6 +197,7 @@ def nd_to_kernel(c: Recorder, m: Match) -> None:
 
 @gather_nd.cases
 def nd_cases() -> Iterator[Case]:
+    """GatherND(data, indices [*, K]): points, slices, a shared leading axis, clamped indices."""
     yield case(f32(3, 4, 2), np.array([[0, 1], [2, -1], [1, 3]]))
     yield case(f32(3, 4, 2), np.array([[[0], [2]], [[1], [1]]]))
     yield case(f32(2, 3, 4), np.array([[[1], [2]], [[0], [-1]]]), batch_dims=1)

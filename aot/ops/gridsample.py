@@ -65,6 +65,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 @sample.cases
 def cases() -> Iterator[Case]:
+    """GridSample(X [N, C, *S], grid [N, *T, axes]): points far outside the image, NaN."""
     for mode in MODES:
         for padding in PADDINGS:
             for corners in (0, 1):

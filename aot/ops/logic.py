@@ -92,6 +92,7 @@ for _name, _kernel, _types, _value in (
 
     @_made.cases
     def cases(types: tuple[DType, ...] = _types) -> Iterator[Case]:
+        """Two operands compared or combined: broadcast, and every pair of special floats."""
         for t in types:
             if t.is_float:
                 special = SPECIAL.astype(t.numpy)
@@ -207,6 +208,7 @@ def where_to_kernel(c: Recorder, m: Match) -> None:
 
 @where.cases
 def where_cases() -> Iterator[Case]:
+    """Where(condition, X, Y): alike, broadcast."""
     yield case(f32(2, 5, 3) > 0, f32(2, 5, 3, seed=1), f32(2, 5, 3, seed=2))
     yield case(np.array([[[True]]]), np.array(-1, np.float32), f32(1, 7, 9), const=(1,))
     yield case(f32(2, 1, 5) > 0, ints(3, 1), ints(2, 1, 1, seed=1))
@@ -390,6 +392,7 @@ def cast_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
 
 @cast.cases
 def cast_cases() -> Iterator[Case]:
+    """Cast(input) between types: halves to round, numbers too large, NaN."""
     small = np.array([[[0, 1, 2.5, 3.5, 100.7, 5.999]]])
     for source in (F32, F64):
         for t in CASTABLE:
@@ -417,6 +420,7 @@ def cast_cases() -> Iterator[Case]:
 
 @cast.cases
 def f8_cases() -> Iterator[Case]:
+    """Cast of every float8 to float32, and from float32."""
     patterns = np.arange(256, dtype=np.uint8)
     for t in FLOAT8:
         every = patterns.view(t.numpy)
@@ -432,6 +436,7 @@ def f8_cases() -> Iterator[Case]:
 
 @cast.cases
 def packed_cases() -> Iterator[Case]:
+    """Cast from and to types of less than a byte and float8e8m0."""
     for t in PACKED:
         every = np.arange(1 << t.bits, dtype=np.uint8)[: (1 << t.bits) - 1]
         patterns = unpack(pack(every, t), t, every.shape)  # an odd number of elements
@@ -445,6 +450,7 @@ def packed_cases() -> Iterator[Case]:
 
 @cast_like.cases
 def cast_like_cases() -> Iterator[Case]:
+    """CastLike(input, target_type): the elements of the latter are not read."""
     yield case(f32(2, 3), ints(1))
 
 

@@ -335,6 +335,7 @@ for _ta, _tb, _ty in [(x, y, z) for x in (0, 1) for y in (0, 1) for z in (0, 1)]
 
 @matmul.cases
 def matmul_cases() -> Iterator[Case]:
+    """MatMul(A, B): vectors, matrices, batches that broadcast; B constant or computed."""
     yield case(f32(3, 20), f32(20, 18), const=(1,))
     yield case(f32(1, 70), f32(70, 131), const=(1,))
     yield case(f32(2, 5, 33), f32(33, 64), const=(1,))
@@ -356,6 +357,7 @@ def matmul_cases() -> Iterator[Case]:
 
 @gemm.cases
 def gemm_cases() -> Iterator[Case]:
+    """Gemm(A, B, C): transposed operands, factors, a bias that broadcasts."""
     yield case(f32(3, 20), f32(20, 18), f32(18), const=(1, 2))
     yield case(f32(3, 20), f32(18, 20), f32(18), const=(1, 2), transB=1, alpha=0.5, beta=2.0)
     yield case(f32(20, 3), f32(20, 18), f32(3, 1), transA=1, beta=0.5)

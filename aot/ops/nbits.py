@@ -141,6 +141,10 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 @nbits.cases
 def cases() -> Iterator[Case]:
+    """MatMulNBits(A, B, scales, zero_points, g_idx, bias): 4 bits in blocks of 32.
+
+    Zero points are absent, packed like the weights, or floats.
+    """
     for m, k, n, zeros, bias in ((3, 64, 6, 0, 0), (1, 40, 37, 1, 0), (7, 600, 70, 2, 1)):
         blocks, rng = ceil_div(k, 32), np.random.default_rng(k)
         w = rng.integers(0, 256, (n, blocks, 16), np.uint8)

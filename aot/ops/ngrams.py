@@ -128,6 +128,7 @@ def count_words(strings: Strings, node: ir.Node) -> None:
 
 @tfidf.cases
 def cases() -> Iterator[Case]:
+    """TfIdfVectorizer(X) of integers: every mode, with and without skips."""
     pool: dict[str, Any] = dict(
         ngram_counts=[0, 4],
         ngram_indexes=[0, 1, 2, 3, 4, 5, 6],

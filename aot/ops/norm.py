@@ -141,6 +141,7 @@ def normalise_lines(
 
 @layernorm.cases
 def layernorm_cases() -> Iterator[Case]:
+    """LayerNormalization(X, Scale, B): a mean far from 0, three results."""
     yield case(f32(2, 3, 37), f32(37, seed=1), f32(37, seed=2), const=(1, 2))
     yield case(100 + f32(4, 129), f32(129, seed=1), axis=1, epsilon=1e-3)
     yield case(f32(2, 3, 5), f32(3, 5, seed=1), f32(3, 5, seed=2), axis=1, outputs=3)
@@ -149,6 +150,7 @@ def layernorm_cases() -> Iterator[Case]:
 
 @rmsnorm.cases
 def rmsnorm_cases() -> Iterator[Case]:
+    """RMSNormalization(X, scale): the last axis, the last two."""
     yield case(f32(2, 3, 37), f32(37, seed=1), const=(1,))
     yield case(f32(2, 3, 5), f32(3, 5, seed=1), axis=1, epsilon=1e-3)
 
@@ -210,12 +212,14 @@ def normalise_groups(c: Recorder, m: Match, groups: int) -> None:
 
 @instancenorm.cases
 def instancenorm_cases() -> Iterator[Case]:
+    """InstanceNormalization(input, scale, B): a mean far from 0."""
     yield case(f32(2, 3, 5, 7), f32(3), f32(3, seed=1), const=(1, 2))
     yield case(50 + f32(1, 3, 33), f32(3), f32(3, seed=1), epsilon=1e-2, rtol=1e-2)
 
 
 @groupnorm.cases
 def groupnorm_cases() -> Iterator[Case]:
+    """GroupNormalization(X, scale, bias): two groups of three channels."""
     yield case(f32(2, 6, 5, 3), f32(6), f32(6, seed=1), const=(1, 2), num_groups=2)
 
 
@@ -265,6 +269,8 @@ def batchnorm_to_kernel(c: Recorder, m: Match) -> None:
 
 @batchnorm.cases
 def batchnorm_cases() -> Iterator[Case]:
+    """BatchNormalization(X, scale, B, mean, var) of constants: ranks 2 to 4."""
+
     def statistics(n: int) -> list[Any]:
         return [f32(n, seed=1), f32(n, seed=2), f32(n, seed=3), f32(n, seed=4, low=0.5, high=2)]
 
@@ -299,6 +305,7 @@ def lpnorm_to_kernel(c: Recorder, m: Match) -> None:
 
 @lpnorm.cases
 def lpnorm_cases() -> Iterator[Case]:
+    """LpNormalization(input): p 1 and 2, each axis."""
     yield case(f32(2, 3, 5), axis=1)
     yield case(f32(2, 3, 5, low=0.1), p=1)  # onnx.reference forgets the absolute value
 
@@ -330,6 +337,7 @@ def lrn_to_kernel(c: Recorder, m: Match) -> None:
 
 @lrn.cases
 def lrn_cases() -> Iterator[Case]:
+    """LRN(X [N, C, *S]): odd and even sizes."""
     # As many samples as channels: onnx.reference mistakes one for the other.
     yield case(f32(7, 7, 5, 5), size=3)
     yield case(f32(5, 5, 3, 19), size=4, alpha=0.1, beta=0.5, bias=2.0)
@@ -368,6 +376,7 @@ def mvn_to_kernel(c: Recorder, m: Match) -> None:
 
 @mvn.cases
 def mvn_cases() -> Iterator[Case]:
+    """MeanVarianceNormalization(X): the default axes, others."""
     yield case(f32(2, 3, 5, 7))
     yield case(f32(2, 3, 5, 7), axes=[2, 3])
     yield case(f32(2, 3, 35), axes=[-1])

@@ -133,6 +133,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 @pad.cases
 def cases() -> Iterator[Case]:
+    """Pad(data, pads, constant_value, axes): every mode, negative pads."""
     half = np.array(0.5, np.float32)
     yield case(f32(2, 3, 4), i64(0, 1, 2, 1, 0, 3), const=(1,))
     x = f32(2, 3, 4)

@@ -144,6 +144,7 @@ def max_to_kernel(c: Recorder, m: Match) -> None:
 
 @max_pool.cases
 def max_cases() -> Iterator[Case]:
+    """MaxPool(X [N, C, *S]): strides, pads, dilations, ceil_mode, indices, 1-D to 3-D."""
     two: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [2, 2]}
     yield case(f32(1, 5, 7, 9), **two)
     yield case(f32(2, 19, 8, 8), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
@@ -200,6 +201,7 @@ def average_to_kernel(c: Recorder, m: Match) -> None:
 
 @average_pool.cases
 def average_cases() -> Iterator[Case]:
+    """AveragePool(X [N, C, *S]): padding that counts or not, ceil_mode, no window at all."""
     ring: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
     yield case(f32(1, 5, 8, 8), kernel_shape=[2, 2], strides=[2, 2])
     yield case(f32(1, 17, 7, 7), **ring)
@@ -225,6 +227,7 @@ def lp_to_kernel(c: Recorder, m: Match) -> None:
 
 @lp_pool.cases
 def lp_cases() -> Iterator[Case]:
+    """LpPool(X [N, C, *S]): p 1, 2 and 3, pads."""
     yield case(f32(1, 3, 6, 7), kernel_shape=[2, 2], strides=[2, 2])
     yield case(f32(1, 3, 6, 7), kernel_shape=[3, 3], p=1)
     yield case(f32(1, 3, 9), kernel_shape=[3], p=3)
@@ -254,6 +257,7 @@ def _declare_global(pattern: Pattern, kind: int) -> None:
 
     @pattern.cases
     def cases() -> Iterator[Case]:
+        """A pool over all of space, of ranks 3 to 5."""
         for x in (f32(2, 19, 7, 5), f32(1, 3, 130), f32(1, 4, 2, 3, 5)):
             spatial = tuple(range(2, x.ndim))
             fold = np.max if kind == MAX else np.mean
@@ -294,6 +298,7 @@ def global_lp_to_kernel(c: Recorder, m: Match) -> None:
 
 @global_lp.cases
 def global_lp_cases() -> Iterator[Case]:
+    """GlobalLpPool(X): the p-norm over space."""
     x = f32(2, 3, 4, 5)
     norm = np.sqrt((x.astype(np.float64) ** 2).sum((2, 3), keepdims=True)).astype(np.float32)
     yield case(x, expected=(norm,))

@@ -121,6 +121,7 @@ def convert(
 
 @power.cases
 def cases() -> Iterator[Case]:
+    """Pow(X, Y): special floats by special floats, exponents of other types."""
     yield case(f32(3, 7, low=0.1), f32(3, 7, seed=1))
     yield case(SPECIAL[:, None], SPECIAL[None, :])
     for exponent in (2, 3, 0.5, -1, 1.7):

@@ -148,6 +148,7 @@ SCALE = np.array(0.02, np.float32)
 
 @quantize.cases
 def quantize_cases() -> Iterator[Case]:
+    """QuantizeLinear(x, y_scale, y_zero_point): per tensor, axis and block."""
     wild = np.array([2e6, -2e6, 0.5, 1.5, 2.5, -0.5, -1.5, 3e5], np.float32)
     for t, zero in ((S8, 3), (U8, 128), (S16, -300), (U16, 30000)):
         yield case(f32(3, 7), SCALE, np.array(zero, t.np_name))
@@ -163,12 +164,14 @@ def quantize_cases() -> Iterator[Case]:
 
 @quantize.cases
 def packed_quantize_cases() -> Iterator[Case]:
+    """QuantizeLinear to types of less than a byte."""
     for t in PACKED:
         yield case(f32(3, 7, low=-9, high=9), np.array(1.5, np.float32), np.zeros((), t.numpy))
 
 
 @dequantize.cases
 def packed_dequantize_cases() -> Iterator[Case]:
+    """DequantizeLinear of types of less than a byte, per tensor and per block."""
     for t in PACKED:
         quantised = unpack(np.arange(11, dtype=np.uint8) * 23, t, (3, 5))
         zero = 0 if t is F4E2M1 else 1
@@ -179,6 +182,7 @@ def packed_dequantize_cases() -> Iterator[Case]:
 
 @dequantize.cases
 def dequantize_cases() -> Iterator[Case]:
+    """DequantizeLinear(x, x_scale, x_zero_point): per tensor, axis and block; int32 sums."""
     for t, zero in ((S8, 3), (U8, 128), (S16, -300), (U16, 30000), (S32, 0)):
         yield case(ints(3, 7, low=0, high=100, dtype=t.np_name), SCALE, np.array(zero, t.np_name))
     quantised = ints(2, 3, 4, low=0, high=100, dtype="uint8")

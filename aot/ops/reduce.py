@@ -182,6 +182,7 @@ def declare(op_type: str) -> Pattern:
 
     @made.cases
     def cases() -> Iterator[Case]:
+        """A reduction(data, axes) of every type it has; axes kept or dropped; all axes."""
         low = 0.25 if "Log" in op_type else -2.0
         yield case(f32(2, 3, 37, low=low), i64(2), const=(1,))
         yield case(f32(2, 5, 3, 3, low=low), i64(2, 3), const=(1,))
@@ -294,6 +295,7 @@ for _name in KINDS:
 
         @_made.cases
         def more_cases() -> Iterator[Case]:
+            """A reduction with NaN and infinities, and one of no axes."""
             yield case(SPECIAL.reshape(1, -1), i64(1), const=(1,))
             yield case(np.where(np.isnan(SPECIAL), 3, SPECIAL).reshape(1, -1), i64(0), const=(1,))
             yield case(f32(2, 3), np.array([], np.int64), const=(1,), noop_with_empty_axes=1)
@@ -349,6 +351,7 @@ for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
 
     @_arg.cases
     def arg_cases() -> Iterator[Case]:
+        """ArgMax or ArgMin(data): NaN, and the first or last of equals."""
         yield case(f32(3, 4, 5), axis=1)
         yield case(f32(3, 17), axis=-1, keepdims=0)
         yield case(SPECIAL)
@@ -374,6 +377,7 @@ def hardmax_to_kernel(c: Recorder, m: Match) -> None:
 
 @hardmax.cases
 def hardmax_cases() -> Iterator[Case]:
+    """Hardmax(input), with ties."""
     yield case(np.round(f32(3, 9)))
     yield case(f32(2, 5, 3).astype(np.float64), axis=1)
 
@@ -417,6 +421,7 @@ def running(c: Recorder, m: Match, kernel: str) -> None:
 @cumsum.cases
 @cumprod.cases
 def cumsum_cases() -> Iterator[Case]:
+    """CumSum or CumProd(x, axis): exclusive or not, from either end."""
     for exclusive in (0, 1):
         for reverse in (0, 1):
             axis = np.array(1 - 2 * reverse)

@@ -183,6 +183,7 @@ def _scaled(*factors: float) -> np.ndarray[Any, Any]:
 
 @resize.cases
 def cases() -> Iterator[Case]:
+    """Resize(X, roi, scales, sizes): every mode and rule for coordinates, up and down."""
     x, none = f32(1, 5, 6, 7), None
     two, odd = _scaled(1, 1, 2, 2), _scaled(1, 1, 1.6, 0.6)
     for transform in TRANSFORMS[:5]:

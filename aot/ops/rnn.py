@@ -388,6 +388,7 @@ def _arrays(gates: int, t: int, b: int, i: int, h: int, d: int = 1) -> list[Arra
 
 @lstm.cases
 def lstm_cases() -> Iterator[Case]:
+    """LSTM(X, W, R, B, sequence_lens, initial_h, initial_c, P): each direction."""
     weights = (1, 2, 3)
     full = _arrays(4, 5, 3, 7, 19)
     h, cell = f32(1, 3, 19, seed=5), f32(1, 3, 19, seed=6)
@@ -405,6 +406,7 @@ def lstm_cases() -> Iterator[Case]:
 
 @gru.cases
 def gru_cases() -> Iterator[Case]:
+    """GRU(X, W, R, B, sequence_lens, initial_h): constant and computed weights."""
     weights = (1, 2, 3)
     full = _arrays(3, 5, 3, 7, 19)
     h = f32(1, 3, 19, seed=5)
@@ -417,6 +419,7 @@ def gru_cases() -> Iterator[Case]:
 
 @rnn.cases
 def rnn_cases() -> Iterator[Case]:
+    """RNN(X, W, R, B): constant and computed weights, both directions."""
     weights = (1, 2, 3)
     yield case(*_arrays(1, 5, 3, 7, 19), const=weights, outputs=2, hidden_size=19)
     yield case(*_arrays(1, 5, 3, 7, 19, 2), outputs=2, hidden_size=19, direction="bidirectional")

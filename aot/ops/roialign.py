@@ -89,6 +89,7 @@ def align_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @align.cases
 def cases() -> Iterator[Case]:
+    """RoiAlign(X, rois, batch_indices): both modes, regions that leave the image or are empty."""
     x = f32(2, 3, 9, 7)
     rois = np.array([[0, 0, 6, 8], [1.5, 2, 3.2, 7.9], [-3, 4, 20, 5], [5, 5, 5, 5]], np.float32)
     batch = i64(0, 1, 1, 0)

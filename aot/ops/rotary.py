@@ -88,6 +88,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 @rotary.cases
 def cases() -> Iterator[Case]:
+    """RotaryEmbedding(X, cos_cache, sin_cache, position_ids): of rank 3 and 4, interleaved."""
     places = np.array([[4, 0, 2], [1, 6, 3]], np.int64)
     table = f32(7, 10), f32(7, 10, seed=1)
     for interleaved in (0, 1):

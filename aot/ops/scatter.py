@@ -98,6 +98,7 @@ def elements_to_kernel(c: Recorder, m: Match) -> None:
 
 @scatter_elements.cases
 def elements_cases() -> Iterator[Case]:
+    """ScatterElements(data, indices, updates): each reduction with a repeated index."""
     once = np.array([[1, 0, 2], [0, 2, 1]])
     yield case(f32(3, 3), once, f32(2, 3, seed=1))
     yield case(f32(1, 5), np.array([[1, -2]]), f32(1, 2, seed=1), axis=1)

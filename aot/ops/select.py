@@ -81,6 +81,7 @@ def topk_to_kernel(c: Recorder, m: Match) -> None:
 
 @topk.cases
 def topk_cases() -> Iterator[Case]:
+    """TopK(X, K): largest and smallest, ties, all of an axis; two results."""
     yield case(f32(3, 17), i64(5), const=(1,), outputs=2)
     yield case(f32(3, 7, 2), i64(7), const=(1,), outputs=2, axis=1, largest=0)
     yield case(ints(4, 9, low=0, high=4), i64(3), const=(1,), outputs=2)
@@ -106,6 +107,7 @@ def trilu_to_kernel(c: Recorder, m: Match) -> None:
 
 @trilu.cases
 def trilu_cases() -> Iterator[Case]:
+    """Trilu(input, k): both halves, diagonals beside the main one."""
     yield case(f32(2, 4, 5))
     yield case(f32(4, 5), np.array(-1), upper=0)
     yield case(ints(5, 4), np.array(2), const=(1,))
@@ -136,6 +138,7 @@ def reverse_to_kernel(c: Recorder, m: Match) -> None:
 
 @reverse_sequence.cases
 def reverse_cases() -> Iterator[Case]:
+    """ReverseSequence(input, sequence_lens): either axis first."""
     yield case(f32(4, 3, 2), i64(1, 4, 2))
     yield case(f32(3, 5), i64(5, 2, 3), batch_axis=0, time_axis=1)
 
@@ -190,6 +193,7 @@ def one_hot_to_kernel(c: Recorder, m: Match) -> None:
 
 @one_hot.cases
 def one_hot_cases() -> Iterator[Case]:
+    """OneHot(indices, depth, values): negative indices, indices outside, each axis."""
     on = np.array([0.5, 2.0], np.float32)
     yield case(ints(2, 3, low=-4, high=4), np.array(4), on, const=(1,))
     yield case(ints(3, low=0, high=9, dtype="int32"), np.array(5), on, const=(1,), axis=0)
@@ -229,6 +233,7 @@ def fill_value(m: Match) -> np.ndarray[Any, Any]:
 
 @constant_of_shape.cases
 def fill_cases() -> Iterator[Case]:
+    """ConstantOfShape(input) of a constant shape: zeros."""
     yield case(i64(2, 3), const=(0,))
 
 

@@ -157,6 +157,7 @@ def slice_to_kernel(c: Recorder, m: Match) -> None:
 
 @slice_.cases
 def slice_cases() -> Iterator[Case]:
+    """Slice(data, starts, ends, axes, steps): negative steps, ends beyond an axis, none left."""
     four = (1, 2, 3, 4)
     far = np.iinfo(np.int64)
     yield case(f32(4, 5, 6), i64(1, 2), i64(3, 5), const=(1, 2))
@@ -186,6 +187,7 @@ def expand_to_kernel(c: Recorder, m: Match) -> None:
 
 @expand.cases
 def expand_cases() -> Iterator[Case]:
+    """Expand(input, shape): new axes, a shape that input's own exceeds."""
     yield case(f32(3, 1), i64(2, 3, 5), const=(1,))
     yield case(f32(1, 4), i64(3, 1), const=(1,))
     yield case(ints(1, 32, 1), i64(1, 32, 7), const=(1,))
@@ -205,6 +207,7 @@ def tile_to_kernel(c: Recorder, m: Match) -> None:
 
 @tile.cases
 def tile_cases() -> Iterator[Case]:
+    """Tile(input, repeats): some axes, none."""
     yield case(f32(2, 3), i64(2, 2), const=(1,))
     yield case(f32(2, 3, 4), i64(1, 3, 1), const=(1,))
     yield case(ints(5, dtype="uint8", low=0), i64(3), const=(1,))

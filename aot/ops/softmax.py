@@ -54,6 +54,7 @@ for _name, _log in (("Softmax", 0), ("LogSoftmax", 1)):
 
     @_made.cases
     def cases() -> Iterator[Case]:
+        """Softmax or LogSoftmax(input): each axis, large numbers, infinities."""
         yield case(f32(2, 3, 4), axis=1)
         yield case(f32(2, 37, low=-20, high=20))
         yield case(f32(2, 5, 3, 19), axis=-3)

@@ -225,6 +225,7 @@ def split_to_kernel(c: Recorder, m: Match) -> None:
 
 @join.cases
 def join_cases() -> Iterator[Case]:
+    """StringConcat(X, Y): alike, one for all. A text is an axis of bytes behind the others."""
     a, b = ["ab", "", "été", "12345"], ["x", "", "中", "678"]
     both = [x + y for x, y in zip(a, b, strict=True)]
     yield case(encode(a, 8), encode(b, 8), expected=(encode(both, 8),))
@@ -233,6 +234,7 @@ def join_cases() -> Iterator[Case]:
 
 @find.cases
 def find_cases() -> Iterator[Case]:
+    """Texts looked up among constant ones: their numbers, the count of keys where absent."""
     keys = encode(["cat", "dog", "", "catfish1"], 8)
     x = encode([["dog", "cat"], ["cow", ""], ["catfish1", "catfish"]], 8)
     yield case(x, keys, const=(1,), expected=(np.array([[1, 0], [4, 2], [3, 4]]),))
@@ -240,12 +242,14 @@ def find_cases() -> Iterator[Case]:
 
 @match.cases
 def match_cases() -> Iterator[Case]:
+    """Texts, of which some match a regular expression as a whole."""
     x = encode(["www.a.com", "www.com", "", "www.été.com"], 14)
     yield case(x, pattern=r"www\..+\.com", expected=(np.array([True, False, False, True]),))
 
 
 @recase.cases
 def recase_cases() -> Iterator[Case]:
+    """Texts in lower and in upper case; a letter without one upper letter stays."""
     texts = ["Monday", "ÉTÉ 12", "ßa", "\u1e9e", ""]
     lower = ["monday", "été 12", "ßa", "ß", ""]
     yield case(encode(texts, 10), expected=(encode(lower, 10),))

@@ -70,6 +70,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 @scatter.cases
 def cases() -> Iterator[Case]:
+    """TensorScatter(past_cache, update, write_indices): linear and circular."""
     places = np.array([3, 0], np.int64)
     yield case(f32(2, 3, 6, 4), f32(2, 3, 2, 4, seed=1), places)
     yield case(f32(2, 3, 6, 4), f32(2, 3, 2, 4, seed=1))

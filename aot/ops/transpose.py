@@ -119,6 +119,7 @@ def transpose_to_kernel(c: Recorder, m: Match) -> None:
 
 @transpose.cases
 def transpose_cases() -> Iterator[Case]:
+    """Transpose(data): many permutations, elements of 1, 4 and 8 bytes."""
     yield case(f32(2, 3, 4))
     yield case(f32(3, 37, 41), perm=[0, 2, 1])
     yield case(f32(2, 3, 4, 5), perm=[0, 2, 3, 1])
@@ -181,6 +182,7 @@ def shuffle_to_kernel(c: Recorder, m: Match) -> None:
 
 @channel_shuffle.cases
 def shuffle_cases() -> Iterator[Case]:
+    """Channels shuffled among groups: Reshape, Transpose, Reshape."""
     for shape, groups in (((2, 12, 3, 5), 3), ((1, 40, 2, 3), 4)):
         n, channels, *space = shape
         split = i64(n, groups, channels // groups, *space)
@@ -213,6 +215,7 @@ def depth_to_kernel(c: Recorder, m: Match) -> None:
 
 @depth_to_space.cases
 def depth_cases() -> Iterator[Case]:
+    """DepthToSpace(input [N, C, H, W]) in both modes."""
     yield case(f32(2, 12, 3, 5), blocksize=2)
     yield case(f32(1, 18, 2, 3), blocksize=3, mode="CRD")
 
@@ -227,6 +230,7 @@ def space_to_kernel(c: Recorder, m: Match) -> None:
 
 @space_to_depth.cases
 def space_cases() -> Iterator[Case]:
+    """SpaceToDepth(input [N, C, H, W]) in both modes."""
     yield case(f32(2, 3, 4, 6), blocksize=2)
     x = f32(2, 3, 4, 6)
     crd = x.reshape(2, 3, 2, 2, 3, 2).transpose(0, 1, 3, 5, 2, 4).reshape(2, 12, 2, 3)

@@ -340,6 +340,8 @@ def older_to_kernel(c: Recorder, m: Match) -> None:
 
 @trees.cases
 def cases() -> Iterator[Case]:
+    """TreeEnsemble(X [rows, features]): trees of one node and of several."""
+
     def of(values: Any, kind: str) -> Any:
         return onnx.numpy_helper.from_array(np.array(values, kind))
 

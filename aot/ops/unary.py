@@ -97,6 +97,7 @@ def declare(
 
     @made.cases
     def cases() -> Iterator[Case]:
+        """Floats over the usual range of the operator, integers at the ends of their types."""
         for t in types:
             if t.is_float:
                 x = f32(1, 5, 3, 3, low=low, high=high).astype(t.numpy)
@@ -316,12 +317,14 @@ def gelu_to_kernel(c: Recorder, m: Match) -> None:
 
 @gelu.cases
 def gelu_cases() -> Iterator[Case]:
+    """Gelu(X), exact and by tanh."""
     yield case(f32(2, 37, low=-5.0, high=5.0))
     yield case(f32(2, 37, low=-5.0, high=5.0), approximate="tanh")
 
 
 @relu.cases
 def special_cases() -> Iterator[Case]:
+    """Relu(X) of NaN, infinities and zeros."""
     yield case(SPECIAL)
 
 
@@ -349,12 +352,14 @@ def isinf_to_kernel(c: Recorder, m: Match) -> None:
 @isnan.cases
 @isinf.cases
 def classify_cases() -> Iterator[Case]:
+    """IsNaN and IsInf(X) of special floats, float64 too."""
     yield case(SPECIAL)
     yield case(SPECIAL.astype(np.float64))
 
 
 @isinf.cases
 def one_sided_cases() -> Iterator[Case]:
+    """IsInf(X) of one sign only."""
     yield case(SPECIAL, detect_negative=0)
     yield case(SPECIAL, detect_positive=0)
 
@@ -377,4 +382,5 @@ def not_to_kernel(c: Recorder, m: Match) -> None:
 
 @logical_not.cases
 def not_cases() -> Iterator[Case]:
+    """Not(X) of booleans."""
     yield case(np.array([True, False, True]))

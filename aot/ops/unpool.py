@@ -82,6 +82,7 @@ def unpool_to_kernel(c: Recorder, m: Match) -> None:
 
 @unpool.cases
 def unpool_cases() -> Iterator[Case]:
+    """MaxUnpool(X, I, output_shape): indices as MaxPool gives them."""
     x = f32(1, 2, 2, 2)
     index = np.array([[[[1, 6], [9, 15]], [[16, 22], [29, 31]]]], np.int64)
     yield case(x, index, kernel_shape=[2, 2], strides=[2, 2])

@@ -125,6 +125,7 @@ for _name, _kernel, _value in (
 
     @_made.cases
     def cases(name: str = _name) -> Iterator[Case]:
+        """One, two and three operands: alike, broadcast, special floats."""
         yield case(f32(2, 5, 3), f32(2, 5, 3, seed=1), f32(2, 5, 3, seed=2))
         yield case(f32(2, 9, 3), f32(1), const=(1,))
         yield case(f32(2, 3))

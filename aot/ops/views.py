@@ -147,6 +147,7 @@ for _pattern in (reshape, squeeze, unsqueeze):
 
 @reshape.cases
 def reshape_cases() -> Iterator[Case]:
+    """Reshape(data, shape): 0 and -1 in the shape, no elements."""
     yield case(f32(2, 3, 4), i64(6, 4), const=(1,))
     yield case(ints(2, 3, 4, dtype="int8"), i64(0, -1), const=(1,))
     yield case(np.zeros((0, 3), np.float32), i64(3, 0), const=(1,), allowzero=1)
@@ -154,17 +155,20 @@ def reshape_cases() -> Iterator[Case]:
 
 @squeeze.cases
 def squeeze_cases() -> Iterator[Case]:
+    """Squeeze(data, axes): some axes, all of size 1."""
     yield case(f32(1, 3, 1, 4), i64(0, 2), const=(1,))
     yield case(f32(1, 3, 1))
 
 
 @unsqueeze.cases
 def unsqueeze_cases() -> Iterator[Case]:
+    """Unsqueeze(data, axes), negative ones too."""
     yield case(f32(3, 4), i64(-1, 1), const=(1,))
 
 
 @flatten.cases
 def flatten_cases() -> Iterator[Case]:
+    """Flatten(input) at an axis, and at 0."""
     yield case(f32(2, 3, 4), axis=2)
     yield case(f32(2, 3, 4), axis=0)
 
@@ -179,12 +183,14 @@ def same_width(m: Match) -> Iterator[tuple[bool, str]]:
 
 @bit_cast.cases
 def bit_cast_cases() -> Iterator[Case]:
+    """BitCast(input) to a type of the same width."""
     yield case(f32(2, 3), to=S32.onnx)
     yield case(ints(5, dtype="int8"), to=U8.onnx)
 
 
 @hand_on.cases
 def identity_cases() -> Iterator[Case]:
+    """Identity(input) of bytes."""
     yield case(ints(3, 4, dtype="uint8", low=0))
 
 

@@ -103,7 +103,12 @@ class Terms:
         return value not in self._found and is_typed(value) and prod(shape_of(value)) <= most
 
     def atom(self, *key: Hashable) -> Poly:
-        """The polynomial that is one atom."""
+        """The polynomial that is one atom, a number that nothing is known of but that `key` makes
+        it.
+
+        Keys: ("value", value, index) is an element, ("quotient", a, b, whether integers are
+        divided) of polynomials, ("floor", polynomial, number) a quotient rounded down.
+        """
         return (((self._atoms.setdefault(key, len(self._atoms)),), 1),)
 
     def follows(self, poly: Poly, known: Collection[ir.Value]) -> bool:

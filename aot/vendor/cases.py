@@ -37,7 +37,13 @@ def case(
     expected: tuple[np.ndarray[Any, Any], ...] = (),
     **attrs: Any,
 ) -> Case:
-    """A test case: `case(f32(2, 3), axis=1)`."""
+    """A test case of a pattern: `case(f32(2, 3), axis=1)`.
+
+    `inputs` are its values in order, None for an absent one; those numbered in `const` are
+    constants of the model. `attrs` are attributes of the root, or of the node called `conv` as
+    `conv.pads`. The results (`outputs` of them) are compared with onnx.reference within `rtol`
+    and `atol`, or with `expected`.
+    """
     return Case(inputs, attrs, const, outputs, rtol, atol, expected=expected)
 
 

@@ -50,6 +50,7 @@ def _declare(op_type: str) -> Pattern:
 
     @made.cases
     def cases() -> Iterator[Case]:
+        """ArgMax or ArgMin(x, scale, zero point) of quantised values of 16 bits, with ties."""
         for dtype in ("int16", "uint16"):
             x, kind = quantised_values(3, 9, 4, dtype=dtype), (scale(3e-4), zero(7, dtype))
             yield case(x, *kind, const=(1, 2), axis=1)

@@ -151,6 +151,7 @@ def _pair_case(
 
 @quotient.cases
 def quotient_cases() -> Iterator[Case]:
+    """Div of quantised values: alike, broadcast, every int8 by nearly every int8."""
     for left, right, dtype in (
         ((2, 5, 3, 4), (2, 5, 3, 4), "int8"),
         ((2, 5, 3, 4), (1, 5, 1, 1), "int8"),
@@ -216,6 +217,7 @@ def rescale(c: Recorder, m: Match) -> None:
 
 @rescaling.cases
 def rescaling_cases() -> Iterator[Case]:
+    """Quantised values of 16 bits with another scale and zero point."""
     for dtype in ("int16", "uint16"):
         steps = (*kind(3e-4, 7, dtype), *kind(4.1e-4, 30000, dtype))
         yield quantised_case(quantised_values(3, 5, 40, dtype=dtype), *steps)
@@ -232,6 +234,7 @@ WIDE_SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...], str], ...] = (
 
 @total.cases
 def total_cases() -> Iterator[Case]:
+    """Add and Sub of quantised values of 16 bits: alike, broadcast."""
     for shapes, scales in (
         (WIDE_SHAPES[0], (3e-4, 2e-4, 4e-4)),
         (WIDE_SHAPES[1], (3e-4, 2e-4, 4e-4)),
@@ -243,5 +246,6 @@ def total_cases() -> Iterator[Case]:
 
 @product.cases
 def product_cases() -> Iterator[Case]:
+    """Mul of quantised values of 16 bits: alike, broadcast."""
     for shapes in WIDE_SHAPES:
         yield _pair_case(shapes, (3e-4, 2e-4, 1.7e-3))

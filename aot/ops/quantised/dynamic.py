@@ -70,6 +70,7 @@ def dynamic_to_kernel(c: Recorder, m: Match) -> None:
 
 @quantise.cases
 def dynamic_cases() -> Iterator[Case]:
+    """DynamicQuantizeLinear(x): both signs, one sign, zeros; three results."""
     for x in (f32(3, 7), f32(40, low=1.0, high=3.0), f32(5, low=-9.0, high=-1.0)):
         yield case(x, outputs=3)
     zeros = np.zeros((2, 3), np.float32)
@@ -136,6 +137,7 @@ def matmul_to_kernel(c: Recorder, m: Match) -> None:
 
 @matmul.cases
 def matmul_cases() -> Iterator[Case]:
+    """MatMulInteger(A, B, a_zero_point, b_zero_point); zero points of columns of B."""
     points = np.array(7, np.uint8), np.array(-3, np.int8)
     yield case(quantised_values(3, 5, dtype="uint8"), quantised_values(5, 7), *points)
     yield case(

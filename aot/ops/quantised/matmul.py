@@ -204,6 +204,7 @@ def product_to_kernel(c: Recorder, m: Match) -> None:
 
 @product.cases
 def product_cases() -> Iterator[Case]:
+    """A product of two tensors of quantised values."""
     for left, right, dtype in (
         ((3, 5), (5, 7), "int8"),
         ((2, 3, 4, 6), (3, 6, 5), "int8"),

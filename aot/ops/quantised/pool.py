@@ -125,6 +125,7 @@ def wide_to_kernel(c: Recorder, m: Match) -> None:
 
 @wide.cases
 def wide_cases() -> Iterator[Case]:
+    """An average of quantised values of 16 bits."""
     for dtype, pads in (("int16", {}), ("uint16", {"pool.pads": [1, 0, 1, 0]})):
         square: dict[str, Any] = {"pool.kernel_shape": [2, 2], "pool.strides": [2, 2], **pads}
         steps = (*kind(3e-4, 9, dtype), *kind(5.3e-4, 30, dtype))
@@ -133,6 +134,7 @@ def wide_cases() -> Iterator[Case]:
 
 @maximum.cases
 def maximum_cases() -> Iterator[Case]:
+    """MaxPool of quantised values of 16 bits: y has x's scale, or another."""
     same = kind(3e-4, 9, "int16")
     for result in (same, kind(2.7e-4, 30, "int16")):
         square: dict[str, Any] = {"pool.kernel_shape": [3, 2], "pool.pads": [1, 1, 1, 0]}

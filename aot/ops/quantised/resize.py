@@ -309,6 +309,7 @@ ROI = np.array([0, 0, 0.4, 0.6, 1, 1, 1.2, 0.9], np.float32)
 
 @narrow.cases
 def narrow_cases() -> Iterator[Case]:
+    """Resize of quantised values of 8 bits: x, its scale and zero point, roi, scales, sizes."""
     x, operands = quantised_values(1, 5, 6, 7), (*kind(0.0311, -7), None, None, i64(1, 5, 9, 4))
     for transform in TRANSFORMS[:5]:
         for mode in ("linear", "cubic"):
@@ -328,6 +329,7 @@ def narrow_cases() -> Iterator[Case]:
 
 @wide.cases
 def wide_cases() -> Iterator[Case]:
+    """Resize of quantised values of which x or y have 16 bits; operands as in `narrow_cases`."""
     x = quantised_values(1, 3, 6, 7, dtype="int16")
     operands = (*kind(2.9e-4, -7, "int16"), None, None, i64(1, 3, 9, 5))
     for transform, mode in zip(TRANSFORMS[:5], ("linear", "cubic") * 3, strict=False):

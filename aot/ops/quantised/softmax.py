@@ -199,6 +199,7 @@ def wide_to_kernel(c: Recorder, m: Match) -> None:
 
 @wide.cases
 def wide_cases() -> Iterator[Case]:
+    """Softmax of quantised values of which x or y have 16 bits."""
     middle: dict[str, Any] = {"soft.axis": 1}
     unit, fine = kind(1 / 32768, 0, "int16"), kind(1 / 65535, 0, "uint16")
     yield quantised_case(
@@ -214,6 +215,7 @@ def wide_cases() -> Iterator[Case]:
 
 @log_softmax.cases
 def log_cases() -> Iterator[Case]:
+    """LogSoftmax of quantised values of 8 and of 16 bits."""
     for dtype, step in (("int8", 0.1), ("uint8", 0.1), ("int16", 4e-4), ("uint16", 4e-4)):
         x = quantised_values(4, 30, dtype=dtype)
         yield quantised_case(x, *kind(step, 3, dtype), *kind(step, 100, dtype))

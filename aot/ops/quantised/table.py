@@ -172,6 +172,7 @@ def to_pieces(c: Recorder, m: Match) -> None:
 
 @pieced.cases
 def pieced_cases() -> Iterator[Case]:
+    """A function of quantised values, by a table of straight pieces."""
     for dtype, made_of in (("int16", "uint16"), ("uint16", "int8"), ("int8", "uint16")):
         x = quantised_values(2, 5, 6, 70, dtype=dtype)
         yield quantised_case(x, *kind(0.0005, 3, dtype), *kind(0.00037, 9, made_of))

@@ -283,6 +283,7 @@ def _cases() -> Iterator[Case]:
 
 
 def _leaky_cases() -> Iterator[Case]:
+    """LeakyRelu(X) of an image."""
     yield case(f32(1, 5, 6, 7), alpha=0.3)
 
 

@@ -112,6 +112,7 @@ _declare_unary(pow_, _power)
 
 @pow_.cases
 def power_cases() -> Iterator[Case]:
+    """Pow(X, Y) by one constant exponent."""
     for exponent in (2.5, -1.0, 0.5):
         yield case(f32(3, 7, low=0.1), np.array(exponent, np.float32), const=(1,))
     yield case(f32(2, 21, 3, 4), np.array([3.0], np.float32), const=(1,))
@@ -151,6 +152,7 @@ def to_prelu(c: Recorder, m: Match) -> None:
 
 @prelu.cases
 def prelu_cases() -> Iterator[Case]:
+    """PRelu(X, slope): a slope for each channel, for each column, one for all."""
     yield case(f32(2, 21, 5, 6), f32(21, 1, 1), const=(1,))
     yield case(f32(2, 16, 5), f32(1), const=(1,))
     yield case(f32(3, 7), f32(7), const=(1,))

@@ -150,6 +150,7 @@ def to_lrn(c: Recorder, m: Match) -> None:
 
 @lrn.cases
 def lrn_cases() -> Iterator[Case]:
+    """LRN(X [N, C, H, W]) of several sizes."""
     for size in (3, 5):  # as many samples as channels: onnx.reference mistakes one for the other
         yield case(f32(21, 21, 2, 3), size=size, alpha=0.01, beta=0.6, bias=1.5)
         yield case(f32(32, 32, 2, 3), size=size, alpha=0.02)

@@ -159,6 +159,7 @@ def _arrays(gates: int, t: int, b: int, i: int, h: int, d: int = 1) -> list[Arra
 
 @lstm.cases
 def lstm_cases() -> Iterator[Case]:
+    """LSTM(X, W, R, B, sequence_lens, initial_h, initial_c) with constant weights."""
     full = _arrays(4, 5, 3, 7, 19)
     states = f32(1, 3, 19, seed=5), f32(1, 3, 19, seed=6)
     for direction in ("forward", "reverse"):
@@ -171,6 +172,7 @@ def lstm_cases() -> Iterator[Case]:
 
 @gru.cases
 def gru_cases() -> Iterator[Case]:
+    """GRU(X, W, R, B, sequence_lens, initial_h) with constant weights."""
     full = _arrays(3, 5, 3, 7, 19)
     for linear in (0, 1):
         attrs: dict[str, Any] = {"hidden_size": 19, "linear_before_reset": linear}

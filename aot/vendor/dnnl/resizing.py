@@ -88,6 +88,7 @@ def to_resampling(c: Recorder, m: Match) -> None:
 
 @resize.cases
 def cases() -> Iterator[Case]:
+    """Resize(X, roi, scales, sizes): linear and nearest, 1-D and 2-D."""
     twice = np.array([1, 1, 2, 2], np.float32)
     for attrs in (
         {"mode": "linear"},
