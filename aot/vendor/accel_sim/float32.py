@@ -81,6 +81,9 @@ def _bias(given: Any, count: int) -> Array:
 
 
 def conv_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of a convolution of rank 3 or 4 with constant weights and bias; a residual `r` of y's
+    shape.
+    """
     yield from _floats(m)
     yield from images(m.x, m.y)
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
@@ -130,6 +133,9 @@ def _weights(m: Match) -> Array:
 
 
 def dense_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of a product of matrices with constant weights, and a bias for each channel or for
+    all.
+    """
     yield from _floats(m)
     constant = m.w.is_const and m.w.rank == 2 and (m.f is None or m.f.is_const)
     yield constant, "weights or a bias that are computed at run time, or not of rank 2"
@@ -159,6 +165,7 @@ def build_dense(b: Images, m: Match) -> None:
 
 
 def pool_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of a pool: explicit pads, padding that does not count."""
     yield from _floats(m)
     yield from pool_fits(m, m.root)
     pads = any(m.root.attr("pads") or ())
@@ -185,6 +192,7 @@ KINDS: dict[str, LayerKind] = {"Add": "add", "Mul": "mul", "Max": "maximum", "Mi
 
 
 def pair_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of two operands that broadcast, one of them computed; Add and Mul may be clamped."""
     yield from _floats(m)
     yield not (m.a.is_const and m.b.is_const), "two constants"
     yield from operands_fit(m)
@@ -200,6 +208,7 @@ def build_pair(b: Images, m: Match) -> None:
 
 
 def clip_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of a clamp of an image."""
     yield from _floats(m)
     yield from images(m.x)
 
@@ -218,6 +227,9 @@ def _slope(m: Match) -> Array:
 
 
 def leaky_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of a LeakyRelu or PRelu of an image: constant slopes of 0 to 1, one or one per
+    channel.
+    """
     yield from _floats(m)
     yield from images(m.x)
     constant = m.slope is None or m.slope.is_const

@@ -73,6 +73,7 @@ def operand(b: Images, value: ValueRef, like: ValueRef, zero: int | None = None)
 
 
 def pair_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of two quantised operands that broadcast as the vector unit does."""
     yield from QuantisedPair.checks(m)
     yield from operands_fit(m)
 
@@ -127,6 +128,7 @@ def pool_fits(m: Match, node: Any) -> Checks:
 
 
 def maximum_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of a MaxPool of int8 or uint8."""
     yield m.x.dtype in EIGHT, f"dtype {m.x.dtype} (needs int8 or uint8)"
     yield from pool_fits(m, m.root)
 
@@ -145,6 +147,11 @@ def _divides(found: QuantisedPool, rq: Rq) -> bool:
 
 
 def average_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of an average of quantised values of rank 3 or 4.
+
+    Where the unit divides by the number of positions, padding must not count; else all windows
+    must average equally many.
+    """
     conditions = list(QuantisedPool.checks(m))
     yield from conditions
     yield from images(m.x, m.y)
@@ -189,6 +196,7 @@ def table_of(found: QuantisedTable) -> Array:
 
 
 def table_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of a function of quantised values by a table."""
     conditions = list(QuantisedTable.checks(m))
     yield from conditions
     yield from images(m.x, m.y)
@@ -210,6 +218,7 @@ def build_table(b: Images, m: Match) -> None:
 
 
 def softmax_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of a softmax of quantised values along the channels of the image."""
     conditions = list(QuantisedSoftmax.checks(m))
     yield from conditions
     yield from images(m.x)

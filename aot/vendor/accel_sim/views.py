@@ -42,6 +42,7 @@ def beside_work(m: Match, x: ValueRef) -> Checks:
 
 
 def _element(value: ValueRef) -> Checks:
+    """Check of the element types that the accelerator moves."""
     known = value.dtype in EIGHT or value.dtype is F32
     yield known, f"dtype {value.dtype} (needs int8, uint8 or float32)"
 
@@ -50,6 +51,11 @@ def _element(value: ValueRef) -> Checks:
 
 
 def shape_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of an operator that changes x's shape only: it moves no element of the image.
+
+    At the border of the region the transfer moves them. A layer of the accelerator is beside
+    it.
+    """
     yield from _element(m.x)
     yield from images(m.x, m.y)
     yield from beside_work(m, m.x)
@@ -87,6 +93,7 @@ def _free(x: Sequence[int], perm: Sequence[int]) -> bool:
 
 
 def transpose_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of a Transpose that moves no element of the image, or is at the border."""
     yield from _element(m.x)
     yield from images(m.x, m.y)
     yield from beside_work(m, m.x)
@@ -106,6 +113,7 @@ def build_transpose(b: Images, m: Match) -> None:
 
 
 def turned_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of a Reshape and a Transpose that together move no element of the image."""
     yield from _element(m.x)
     yield from images(m.x, m.y)
     yield from beside_work(m, m.x)
@@ -138,6 +146,7 @@ def image_axis(rank: int, axis: int) -> str:
 
 
 def concat_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of a Concat of images, not along the batch, beside a layer of AX1."""
     parts = [v for v in m.xs if v is not None]
     yield len(parts) == len(m.xs) > 0, "a part is absent"
     yield from _element(m.y)
@@ -177,6 +186,7 @@ def _starts(m: Match) -> list[int] | None:
 
 
 def slice_supported(m: Match, rq: Rq) -> Checks:
+    """Checks of a Slice of an image by steps of 1 between constant bounds."""
     yield from _element(m.x)
     yield from images(m.x, m.y)
     yield from beside_work(m, m.x)

@@ -132,6 +132,7 @@ LEFT = 20
 
 
 def pair_fits(m: Match) -> Checks:
+    """Checks of a sum or product of int8: three equal shapes."""
     for name in ("a", "b", "y"):
         yield from signed(getattr(m, name), name)
     yield from QuantisedPair.checks(m)
@@ -182,6 +183,10 @@ SCALES = (2.0**-26, 2.0**4)
 
 @softmax.check
 def softmax_fits(m: Match) -> Checks:
+    """Checks of a softmax of int8 along the last axis, quantised as TensorFlow Lite does.
+
+    y has scale 1/256 and zero point -128; LONGEST_ROW and SCALES keep sums and shifts in range.
+    """
     conditions = [*signed(m.x, "x"), *signed(m.y, "y"), *QuantisedSoftmax.checks(m)]
     yield from conditions
     if all(ok for ok, _ in conditions):

@@ -66,6 +66,7 @@ def scales(found: QuantisedProduct) -> tuple[Array, Array]:
 
 @conv.check
 def conv_fits(m: Match) -> Checks:
+    """Checks of a convolution of int8 of rank 3 or 4; Helium needs more of an image of one row."""
     conditions = [*images(m), *product_fits(m)]
     yield from conditions
     pads = [int(p) for p in m.conv.attr("pads") or [0]]
@@ -138,6 +139,7 @@ def dense_cost(m: Match) -> float:
 
 @dense.check
 def dense_fits(m: Match) -> Checks:
+    """Checks of a fully connected layer of int8."""
     yield from product_fits(m)
 
 

@@ -102,6 +102,7 @@ pow_ = declare("pow", ("v", "e"), lambda op, v, e: op.Pow(v, e))
 
 @pow_.check
 def exponent_is_known(m: Match) -> Checks:
+    """Checks of a power of floats: one constant exponent, which adds no axis."""
     yield m.e.is_const and math.prod(m.e.shape) == 1, "the exponent is not one constant"
     yield from floats(m.v, m.e)
     yield m.y.shape == m.v.shape, f"an exponent of rank {m.e.rank}"
@@ -123,6 +124,7 @@ prelu = declare("prelu", ("x", "s"), lambda op, x, s: op.PRelu(x, s))
 
 @prelu.check
 def slope_fits(m: Match) -> Checks:
+    """Checks of a PRelu of floats of rank 2 to 5 with a constant slope."""
     yield from floats(m.x, m.s)
     yield m.s.is_const, "the slope is computed at run time (needs a constant)"
     yield 2 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 2 to 5)"

@@ -84,12 +84,14 @@ qdense = _declare("qdense", activated(QuantisedProduct.dense_pattern()))
 
 
 def _residual_fits(m: Match) -> Checks:
+    """Checks of a residual `r`, computed at run time: it has y's shape and type."""
     yield same_shapes(m, m.r)
     yield not m.r.is_const, "the sum with a constant"
     yield m.r.dtype is m.y.dtype, f"the sum of {m.r.dtype} in place of {m.y.dtype}"
 
 
 def conv_supported(m: Match) -> Checks:
+    """Checks of a convolution of int8 or uint8, weights less their zero points in int8."""
     yield from QuantisedProduct.checks(m, EIGHT)
     yield from QuantisedProduct.weights_symmetric(m)
     yield min(m.conv.attr("pads") or [0]) >= 0, f"pads {m.conv.attr('pads')} (must be >= 0)"
@@ -176,6 +178,7 @@ for _made in (qconv, qconv_sum):
 
 @qdense.check
 def dense_supported(m: Match) -> Checks:
+    """Checks of a product of int8 or uint8 by constant weights, less their zero points in int8."""
     yield from QuantisedProduct.checks(m, EIGHT)
     if m.w.rank == 2:
         yield from QuantisedProduct.weights_symmetric(m)
@@ -279,6 +282,7 @@ qmul = _declare("qmul", activated(QuantisedPair.pattern("Mul")))
 
 
 def pair_fits(m: Match) -> Checks:
+    """Checks of two quantised operands of y's shape; zero points of a product are 0."""
     conditions = list(QuantisedPair.operands_fit(m))
     yield from conditions
     same = m.a.shape == m.b.shape == m.y.shape

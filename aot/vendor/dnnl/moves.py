@@ -41,6 +41,7 @@ reshape = declare("reshape", ("x", "how"), lambda op, x, how: op.Reshape(x, how)
 
 @reshape.check
 def between(m: Match) -> Checks:
+    """Checks of a Reshape of floats or bytes: oneDNN computes what makes x and what reads y."""
     int8 = m.x.dtype in (S8, U8)
     if not int8:
         yield from floats(m.x)
@@ -73,6 +74,7 @@ def _block(m: Match, v: int) -> int:
 
 @concat.check
 def next_to_work(m: Match) -> Checks:
+    """Checks of a Concat of floats: oneDNN computes what makes one of its parts."""
     yield from floats(*_parts(m), m.y)
     work = any(_neighbours(p, forward=False) & _work() for p in _parts(m))
     yield work, "no part comes from an operator of this vendor"

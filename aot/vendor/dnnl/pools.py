@@ -58,6 +58,7 @@ def kind_of(node: NodeRef) -> int:
 
 
 def _fits(m: Match) -> Checks:
+    """Checks of a pool of floats: one result, and a window that oneDNN has."""
     yield from floats(m.x)
     yield from one_result(m)
     yield from window_fits(m, m.root)
@@ -126,6 +127,7 @@ lrn.layouts(blocks_that_arrive)
 
 @lrn.check
 def odd_window(m: Match) -> Checks:
+    """Checks of an LRN of floats [N, C, H, W] of odd size, which has a middle."""
     yield from floats(m.x)
     yield m.x.rank == 4, f"rank {m.x.rank} (needs 4)"
     size = int(m.root.attr("size", 1))

@@ -171,6 +171,12 @@ def conv_layouts(m: Match, node: NodeRef, vlen: int) -> dict[str, Layout]:
 
 
 def conv_fits(m: Match, node: NodeRef) -> Checks:
+    """Checks of the convolution `node` of floats, transposed or not, with constant weights and
+    bias.
+
+    A residual `r` has the shape of the result. Pads are not negative, at the end of a
+    transposed one either, where output_padding lessens them.
+    """
     yield from floats(m.x, m.w, m.b, m.values.get("r"))
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
     yield m.w.is_const, "weights are computed at run time (need constants)"
@@ -296,6 +302,10 @@ for _made, _constants in (
 
 
 def dense_fits(m: Match, node: NodeRef) -> Checks:
+    """Checks of the product `node` of floats by a constant matrix.
+
+    `c` is a bias of its columns; `r` is one too, or a residual of the shape of the result.
+    """
     yield from floats(m.a, m.b, m.y, *(m.values.get(n) for n in ("c", "r")))
     yield m.a.rank >= 2, f"rank {m.a.rank} (needs 2 or more)"
     found = MatrixProduct.of(m, node)
@@ -396,6 +406,7 @@ matmul = declare("matmul", ("a", "b"), lambda op, a, b: op.MatMul(a, b))
 
 @matmul.check
 def batches_agree(m: Match) -> Checks:
+    """Checks of a product of two tensors of floats, each of rank 2 to 6."""
     yield from floats(m.a, m.b, m.y)
     ranks = (m.a.rank, m.b.rank)
     yield all(2 <= r <= 6 for r in ranks), f"ranks {ranks} (need 2 to 6)"

@@ -39,6 +39,11 @@ gru = declare(
 
 
 def _supported(m: Match, default: tuple[str, ...]) -> Checks:
+    """Checks of a recurrent layer of float32 with constant weights and the activations `default`.
+
+    Sequences have equal lengths; states are [directions, N, hidden] (layout 0), both given or
+    none.
+    """
     node = m.root
     yield from floats(m.x, m.values.get("h0"), m.values.get("c0"), kinds=(F32,))
     for name in ("w", "r", "b"):

@@ -55,6 +55,10 @@ def _same_positions(source: int, wanted: Array) -> bool:
 
 @resize.check
 def positions_agree(m: Match) -> Checks:
+    """Checks of a Resize of floats along spatial axes, nearest or linear.
+
+    oneDNN has its own rule for positions: they are compared with those of ONNX, axis by axis.
+    """
     yield from floats(m.x)
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
     spec = Resize.of(m)

@@ -51,6 +51,7 @@ layernorm = declare("layernormalization", ("x", "scale", "shift"), _layernorm)
 
 @layernorm.check
 def row_fits(m: Match) -> Checks:
+    """Checks of a LayerNormalization of floats: one result; scale and bias are a row."""
     yield from floats(m.x, m.scale, m.shift)
     yield from one_result(m)
     axis = int(m.root.attr("axis", -1)) % max(m.x.rank, 1)
