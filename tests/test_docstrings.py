@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Folders whose public functions name every error that they raise themselves.
-STRICT = ("vendor", "ops", "lower", "plan", "emit_c")
+STRICT = ("vendor", "ops", "lower", "plan", "emit_c", "aotc_extras")
 #: Errors of the compiler itself; no caller handles them.
 OWN_FAULTS = frozenset(("InternalError", "AssertionError"))
 #: Errors that Python or a library raises without a `raise` of ours.
@@ -49,8 +49,8 @@ def called(node: ast.AST) -> str:
 
 @functools.cache
 def sources(root: Path) -> dict[str, ast.Module]:
-    """The syntax of every module of `aot` by its path in the checkout."""
-    found = sorted((root / "aot").rglob("*.py"))
+    """The syntax of every module of `aot` and `extras` by its path in the checkout."""
+    found = sorted(p for folder in ("aot", "extras") for p in (root / folder).rglob("*.py"))
     return {p.relative_to(root).as_posix(): ast.parse(p.read_text()) for p in found}
 
 

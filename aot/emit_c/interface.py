@@ -110,7 +110,11 @@ def expected(program: Program) -> str:
 
 
 def places(program: Program, plan: Plan) -> dict[str, object]:
-    """What the entries know of tensors that live in the arena between runs, in C."""
+    """What templates are told of tensors that stay in the arena between runs, as C text by name.
+
+    Places are byte offsets in the arena, sizes are bytes; the order is that of the inputs, then the
+    outputs. A held output of no bytes and an output that is not held have the place -1.
+    """
     ends = inputs(program) + outputs(program)
     arena_io = program.io == "arena"
     held = frozenset(program.held)

@@ -33,7 +33,11 @@ def vector_bytes(program: Program, samples: Sequence[Sample]) -> int:
 
 
 def spell_selftest(program: Program, samples: Sequence[Sample], accuracy: str) -> str:
-    """The header: vectors, where they are, tolerances. Empty samples give no header."""
+    """The text of the header of the self-test: what `samples` feed and expect, by number of sample.
+
+    An output without an expected value is NULL and is not compared. Tolerances are a row per
+    output: relative to the element, relative to the largest element, absolute.
+    """
     arrays: list[str] = []
     ins = [
         [_vector(arrays, t, a, f"in{k}_{i}") for i, (t, a) in enumerate(_inputs(program, s))]

@@ -207,7 +207,11 @@ def _counted(ops: Sequence[str]) -> list[str]:
 
 
 def step(spelling: Spelling, index: int, call: Call) -> str:
-    """The statement of one call."""
+    """The statement of the call `index` in NAME_execute, below a comment with its title.
+
+    A call without work is `(void)0`, so that the numbers of calls stay those of the trace. Scalars
+    that the instance fixes and parameters that a wrapper holds are no arguments.
+    """
     head = ctext.block(title(spelling.program, call), "    ") + "\n"
     if _is_nothing(spelling, call):
         return head + ("    (void)0;" if spelling.around else f"    STEP({index}, (void)0);")

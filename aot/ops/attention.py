@@ -149,7 +149,11 @@ def plan(sq: int, skv: int, depth: int, dv: int, group: int, vlen: int, latency:
 
 @attention.lower
 def to_kernel(c: Recorder, m: Match) -> None:
-    """Record the call."""
+    """Record aot_attention_f32, which reads and writes operands by the steps of their views.
+
+    Views are [batch, heads, positions, elements]; steps count floats, scratch is in bytes. The
+    result may replace the queries only where both have the same steps and no other operand is q.
+    """
     q, k, v, y = views_of(m)
     (batch, heads, sq, d), (_, kv_heads, skv, _), dv = q.shape, k.shape, v.shape[3]
     group = heads // kv_heads

@@ -53,7 +53,11 @@ def conv_macs(node: ir.Node, x: Shape, w: Shape, y: Shape) -> int:
 
 
 def conv_shape(m: Match, node: NodeRef) -> ConvShape:
-    """The sizes of a 1-D or 2-D convolution; a 1-D one has height 1."""
+    """The sizes of the convolution `node`, as the planner of kernels takes them, in elements.
+
+    A 1-D convolution [N, C, W] counts as a 2-D one of height 1. Pads are those before the image;
+    what lies behind it follows from the sizes of x and y.
+    """
     x, w, y = m.x.shape, m.w.shape, m.y.shape
     window = WindowShape.of(node, w[2:]).widened(2)
     (kh, kw), (sh, sw), (dh, dw) = window.kernel, window.strides, window.dilations

@@ -105,7 +105,10 @@ def weights_of(c: Recorder, m: Match, groups: int, vlen: int) -> Handle:
 
 
 def bias_of(c: Recorder, m: Match, channels: int, vlen: int) -> Handle:
-    """The bias in whole vectors."""
+    """The bias of `channels` floats, padded by zeros to a multiple of `vlen`; zeros without a bias.
+
+    A constant bias is padded at compile time, one that is computed is copied to a temporary tensor.
+    """
     width = -(-channels // vlen) * vlen
     if m.b is None or m.b.is_const:
         bias = np.zeros(width, np.float32)

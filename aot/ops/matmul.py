@@ -69,7 +69,11 @@ def packed(m: Match, node: NodeRef) -> bool:
 
 
 def record_packed(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
-    """Record the product; weights that nothing else reads are packed at compile time."""
+    """Record the product of m.a [.., k] and constant weights [k, n] with bias, residual and `act`.
+
+    Float32 weights that are stored as the model gives them are read where they are, with scratch in
+    bytes; others are packed at compile time. The result may replace the residual.
+    """
     found = MatrixProduct.of(m, node)
     w, bias = found.weights, next(iter(found.biases.values()), None)
     assert w is not None

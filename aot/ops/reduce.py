@@ -147,7 +147,11 @@ def arg_before(edit: Editor, node: ir.Node, perm: list[int]) -> Permuted:
 
 
 def declare(op_type: str) -> Pattern:
-    """One reduction operator."""
+    """The pattern of the reduction `op_type`, with its traits, checks, lowering and cases.
+
+    Axes are constants; what KINDS has for the operator says how elements are mapped, combined and
+    finished. The shape of the result is that of x with the axes gone, or 1 with keepdims.
+    """
     kind = KINDS[op_type]
     extreme = Moves("x", by="order", fewer=True, bytes_only=True)
     traits: list[Trait] = [] if kind.kernel == "logsumexp" else [Exact(rounds_once=True)]

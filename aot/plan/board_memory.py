@@ -38,7 +38,12 @@ class Placement:
 
 
 def place(target: Target, needs: Needs) -> Placement:
-    """Choose; what fits nowhere goes to the largest candidate and is listed as lacking."""
+    """The memory of each use on the board `target`, for as many bytes as `needs` says.
+
+    The first memory of the target's list that has room is chosen, if possible one that leaves room
+    for variables or start-up code. A use that fits nowhere gets the memory with the most bytes left
+    and is listed in `lacking` with the bytes that are missing.
+    """
     free = {m.name: m.bytes for m in target.memories}
     lacking: list[tuple[str, int, Memory]] = []
 

@@ -40,7 +40,12 @@ def plan_programs(
     options: Options,
     stage: Stages,
 ) -> Iterator[tuple[Target, Program, Plan]]:
-    """The program and its plan for each width of vectors, until one wastes little of the arena."""
+    """(target, program, plan) for each width of vectors in `chips`, until one wastes little arena.
+
+    Channels are padded to whole vectors, so the width decides how much of the arena is padding.
+    `stage` runs each step under its name and may show its result; programs are checked after
+    lowering and after scheduling.
+    """
     effort = options.plan_effort
     for chip in chips:
         begin = partial(lower, name, graph, partition, chip, options)

@@ -69,7 +69,10 @@ class _Tape:
     def replace(
         self, node: onnx.NodeProto, before: Sequence[onnx.NodeProto]
     ) -> list[onnx.NodeProto]:
-        """The nodes that compute what `node` asks for; `before` are those in front of it."""
+        """The nodes that compute the gradients of `node`; `before` are those in front of it.
+
+        Raises ModelError unless its inputs are its xs and zs, and a node in front of it makes y.
+        """
         held = {a.name: a for a in node.attribute}
         xs = [s.decode() for s in held["xs"].strings]
         fixed = [s.decode() for s in held["zs"].strings] if "zs" in held else []
@@ -168,7 +171,7 @@ class _Tape:
         return name
 
     def shape(self, name: str) -> Shape:
-        """The static shape of a value."""
+        """The static shape of a value; UnsupportedError if it has none."""
         if name not in self.shapes:
             raise UnsupportedError(f"Gradient: the shape of {name!r} is not static", self.where)
         return self.shapes[name]

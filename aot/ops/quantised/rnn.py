@@ -120,7 +120,12 @@ def biases_of(m: Match, direction_index: int) -> tuple[Array, Array]:
 
 
 def direction(m: Match, direction_index: int) -> Direction:
-    """Weights, multipliers and biases of direction d."""
+    """What the kernel of 8-bit quantised values reads for the direction `direction_index`.
+
+    Weights stay int8, [gates * hidden, input] and [gates * hidden, hidden]. A sum times its
+    multiplier has `bits` fraction bits: as many as the largest multiplier leaves in an int32. The
+    bias is in these units and takes off what the zero point of x adds.
+    """
     x = quantisation(m, "x").signed()
     w, r = np.asarray(m.w.data)[direction_index], np.asarray(m.r.data)[direction_index]
     real = np.stack(

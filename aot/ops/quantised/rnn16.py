@@ -61,7 +61,12 @@ def _multipliers(real: Array) -> tuple[Array, int]:
 
 
 def direction(m: Match, index: int) -> Direction:
-    """Weights, multipliers and biases of direction d."""
+    """What the kernel of 16-bit quantised values reads for the direction `index`.
+
+    Weights are int8, [gates * hidden, input] and [gates * hidden, hidden]; arguments of the gates
+    have SUM_BITS fraction bits, the state as many bits as keep its sums in an int32. The bias takes
+    off what the zero point of x adds.
+    """
     x = quantisation(m, "x")
     w, r = np.asarray(m.w.data)[index], np.asarray(m.r.data)[index]
     wide = np.abs(w.astype(np.int64)).sum(1), np.abs(r.astype(np.int64)).sum(1)

@@ -100,7 +100,12 @@ def figures(target: Target, lanes: int) -> dict[str, int]:
 
 
 def declared(program: Program, target: Target) -> Declared:
-    """The bound of the program's entries on the target."""
+    """The bound of stack, in bytes, of the entries of `program` on `target`, and what decides it.
+
+    It adds the frames of the entries, the deepest call with its kernel, the red zone of x86-64 and
+    a margin, and is a multiple of 16. Without a measurement of a kernel there is no bound:
+    `unmeasured` then names these kernels.
+    """
     column = figures(target, program.vlen)
     called = [*(c.kernel for c in program.every_call() if not c.bodies)]
     called += [s.create.kernel for s in program.states]

@@ -27,7 +27,10 @@ def fits(layer: Layer, tensors: Sequence[Tensor], config: Config) -> str | None:
 
 
 def limits(layer: Layer, tensors: Sequence[Tensor], config: Config) -> str | None:
-    """What of a layer exceeds a field or memory of the machine, whatever else there is."""
+    """Why the machine cannot compute `layer` in any program, or None if it can.
+
+    The first size that exceeds a field of an instruction or a memory is named with its limit.
+    """
     used = [tensors[n] for n in (*layer.inputs, layer.output)]
     for t in used:
         if max(t.height, t.width) > SIDE:

@@ -181,7 +181,11 @@ class _Trials:
         return total, len(lists[0])
 
     def finish(self, layout: Layout) -> _Trial:
-        """The best program of a layout."""
+        """The best program of `layout` among policies for loads, with and without loops.
+
+        Only the two merges that are fastest on the clock of the merge are written out and
+        estimated.
+        """
         blob, loads, regions, lists = self._begin(layout)
         tried = POLICIES if len(lists[0]) < MANY else POLICIES[:1]
         merged = [merge(self.config, True, *lists, policy) for policy in tried]

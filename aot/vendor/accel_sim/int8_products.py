@@ -57,7 +57,11 @@ def requant(rq: Rq, found: Multipliers, y: Quantisation, limits: tuple[int, int]
 
 
 def sum_of(pair: QuantisedPair, rq: Rq) -> QuantisedAddition:
-    """The constants of the sum of two quantised values."""
+    """The constants with which VSET1 and VSET2 add two quantised values, by the arithmetic of `rq`.
+
+    Zero points and limits are those of int8 values. `my` is the multiplier of the result in
+    TFLite's arithmetic, else the offset of the sum; TFLite's subtracts if `minus`.
+    """
     kind, f = pair.sum_fields(arithmetic(rq))
     tflite = kind == Kind.TFLITE
     lo, hi = pair.y.as_signed(pair.limits)

@@ -87,7 +87,12 @@ class Tracker:
         self.counts = [0] * LANES
 
     def add(self, item: Item, load: int = -1, zero_blocks: int = 0) -> Node:
-        """The next node."""
+        """The node of `item`, the next one of its lane, and what must complete before it starts.
+
+        Needs are counts by lane: the nodes of a lane have the numbers 1, 2 and so on. `load` is the
+        number of the load that an LDL makes (-1: none), `zero_blocks` the blocks of zeros in its
+        compressed weights, which cost less. Costs are cycles.
+        """
         step = item.stepped()
         lane = LANE_OF[step.unit]
         if load >= 0:

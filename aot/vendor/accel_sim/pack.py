@@ -58,7 +58,11 @@ def packed_size(weights: bytes) -> tuple[int, int]:
 
 
 def pack(weights: bytes) -> bytes:
-    """The compressed form of int8 values."""
+    """The bytes of `weights` (int8) compressed: per block its kind in 4 bits, then its values.
+
+    `unpack` is the inverse. All bits are placed at once: `codes` are the first bits of the values
+    by block, and a kind writes the values of all its blocks.
+    """
     folded, there, kinds = _blocks_of(weights)
     starts, codes, lengths = _layout(folded, there, kinds)
     out = np.zeros(int(lengths.sum()), np.uint8)

@@ -96,7 +96,11 @@ class Lowering:
             self._record(c, name, compiled, sources, places)
 
     def programs(self, region: RegionView) -> Iterator[tuple[Part, Compiled, dict[int, ValueRef]]]:
-        """The parts of a region, compiled: as many matches at a time as the machine can take."""
+        """(part, its program, values by region of memory) for the parts of `region` in order.
+
+        A part that does not fit the machine is tried with half of its matches. Raises
+        UnsupportedError where a single match does not fit.
+        """
         always = {v.name for v in region.outputs}
         matches = list(region.matches)
         count = len(matches)

@@ -38,7 +38,11 @@ def _sizes(total: int, piece: int) -> list[tuple[int, int]]:
 
 
 def product_cost(c: Config, layer: Layer, x: Tensor, y: Tensor, tiling: Tiling) -> Cost:
-    """conv and dw."""
+    """Instructions and cycles of a convolution, or depthwise convolution, that is cut by `tiling`.
+
+    EX and VX work at the same time, so the slower one counts, or the front end if it fetches
+    longer; the last drain has nothing to hide behind and is added.
+    """
     size, lanes = x.itemsize, c.lanes(x.itemsize)
     w = layer.window
     count = _up(y.channels, lanes)
@@ -75,7 +79,11 @@ def _cols(width: int, most: int) -> int:
 
 
 def product_tilings(c: Config, layer: Layer, x: Tensor, y: Tensor) -> Iterator[Tiling]:
-    """All that fit the sums, weights and parameters."""
+    """Tilings of a product whose sums fit ACC, whose weights fit WGT and parameters PRM.
+
+    Rows and columns are pixels of y, tiles are groups of as many channels as the array has lanes.
+    More than one tile must leave half of WGT and PRM free, where the next loads arrive.
+    """
     lanes = c.lanes(x.itemsize)
     count = _up(y.channels, lanes)
     taps = layer.window.kh * layer.window.kw

@@ -96,7 +96,11 @@ def product_fits(m: Match) -> Checks:
 
 
 def product_runs(relu: bool) -> Callable[[Recorder, Match], None]:
-    """The call of a product."""
+    """The lowering of a product, alone or followed by Relu: y = relu(alpha * a @ b + beta * c).
+
+    Steps between the matrices of a batch count floats, 0 for an operand that all of them share. The
+    bias [n] is multiplied by beta at compile time.
+    """
 
     def lowering(c: Recorder, m: Match) -> None:
         batch, rows, n, k, step_a, step_b = _sizes(m)

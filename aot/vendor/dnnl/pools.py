@@ -23,7 +23,11 @@ Checks = Iterator[tuple[bool, str]]
 
 
 def window_of(m: Match, node: NodeRef) -> dict[str, list[int]]:
-    """Window, strides, dilations and pads; at the end as many as the result's extents need."""
+    """The window of a pooling node by axis: `k` sizes, `s` strides, `d` dilations less one, pads.
+
+    Pads `before` and `given` are those of the node; `after` are at least as many as the last window
+    of the result reads, which with ceil_mode are more. All count elements.
+    """
     rank = m.x.rank - 2
     ones = [1] * rank
     if node.op_type.startswith("Global"):
