@@ -18,14 +18,26 @@ onnxruntime by the tolerances of `aotc verify`. Failures stay listed; nothing fe
 project. A row that this run did not try keeps the result that it had.
 
 - **right**: every output agrees. **wrong**: one does not.
+- **ill-posed**: one does not, but float32 does not decide it: onnxruntime lies further than 1e-3 of
+  the largest element from the model computed in float64, and aotc no more than twice as far.
 - **refused**: aotc names a reason. **invalid**: so it does, and onnxruntime cannot run it either.
 - **crash**: anything else than these.
 - **compiled**: it was not built and run yet.
 - **not made**: the package or its exporter failed, so that there is no model.
 - **not tried**: no run has come to it.
 """
-KINDS = ("right", "wrong", "refused", "invalid", "crash", "compiled", "not made", "not tried")
-_LINE = re.compile(r"\| (\S+) \| [^|]* \| [^|]* \| ([a-z ]+) \| ((?:[^|\\]|\\.)*) \|")
+KINDS = (
+    "right",
+    "wrong",
+    "ill-posed",
+    "refused",
+    "invalid",
+    "crash",
+    "compiled",
+    "not made",
+    "not tried",
+)
+_LINE = re.compile(r"\| (\S+) \| [^|]* \| [^|]* \| ([a-z -]+) \| ((?:[^|\\]|\\.)*) \|")
 
 
 def write_page(path: Path, rows: Sequence[Row], results: Mapping[str, tuple[str, str]]) -> None:

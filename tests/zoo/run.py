@@ -208,6 +208,9 @@ def tried(zoo: Zoo, row: Row, compile_only: bool) -> Result:
         if ran.status == 0:
             return result("right", "")
         bad = [s for s in (ran.out + ran.err).splitlines() if "MISMATCH" in s]
+        exact = run("verify", [sys.executable, str(HERE / "precise.py"), str(home), str(out)])
+        if bad and exact.status == 0:
+            return result("ill-posed", "; ".join(exact.out.splitlines()))
         return result("wrong" if bad else "crash", f"verify: {bad[0] if bad else ran.line()}")
     finally:
         shutil.rmtree(out, ignore_errors=True)
