@@ -227,6 +227,19 @@ def test_without_vendors_there_is_no_region(tmp_path: Path) -> None:
     assert text == page(open_out(tmp_path / "out").manifest)
 
 
+def test_bundles_of_older_versions_and_without_calls(tmp_path: Path) -> None:
+    """What an older aotc did not list is no error, and a bundle may have nothing to compute."""
+    manifest = open_out(compiled(tmp_path)).manifest
+    old = {"constant_bytes", "reads"}
+    nodes = [{k: v for k, v in n.items() if k not in old} for n in manifest["nodes"]]
+    memory = {k: v for k, v in manifest["memory"].items() if k != "buffers"}
+    text = page({**manifest, "nodes": nodes, "memory": memory})
+    assert "does not list its buffers" in text and 'class="map"' not in text
+    assert set(outline(text).leads) <= set(outline(text).ids)
+    empty = page({**manifest, "nodes": [], "regions": [], "macs": 0, "memory": memory})
+    assert "No arena" in empty and set(outline(empty).leads) <= set(outline(empty).ids)
+
+
 def test_refusals_are_listed(tmp_path: Path) -> None:
     manifest = open_out(compiled(tmp_path)).manifest
     refused = {"node": "n<0>", "op": "Conv", "backend": "acme", "pattern": "p", "reason": "a & b"}
