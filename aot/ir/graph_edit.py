@@ -113,6 +113,39 @@ class Editor:
         self.graph.insert_before(before, made)
         return value
 
+    def again(
+        self,
+        like: ir.Node,
+        inputs: Sequence[ir.Value | None],
+        attributes: dict[str, Any] | None = None,
+        *,
+        before: ir.Node,
+        shape: Shape | None = None,
+        dtype: ir.DataType | None = None,
+        hint: str = "",
+    ) -> ir.Value:
+        """The output of a node as `like`, of its name, on other inputs, in front of `before`.
+
+        Attributes and shape are those of `like` where they are not given.
+        """
+        said = dict(like.attributes.items()) if attributes is None else attributes
+        size = shape_of(like.outputs[0]) if shape is None else shape
+        value = self.node(
+            like.op_type,
+            inputs,
+            said,
+            before=before,
+            shape=size,
+            dtype=dtype,
+            hint=hint,
+            domain=like.domain,
+        )
+        made = value.producer()
+        assert made is not None
+        made.name = like.name
+        made.metadata_props.update(like.metadata_props)
+        return value
+
     def replace(self, old: ir.Value, new: ir.Value) -> bool:
         """Let everyone read `new` instead of `old`; False if `old` must stay as it is.
 

@@ -152,22 +152,8 @@ def _folded(
 
 
 def _copy(edit: Editor, node: ir.Node, linear: ir.Node, weights: Array, bias: Array) -> ir.Value:
-    x, dtype = linear.outputs[0], linear.outputs[0].dtype
-    w = linear.inputs[1]
+    dtype, w = linear.outputs[0].dtype, linear.inputs[1]
     if weights is not array(w):
         w = edit.const(weights, f"{linear.name}_w", dtype)
     inputs = [linear.inputs[0], w, edit.const(bias, f"{linear.name}_b", dtype)]
-    attributes = dict(linear.attributes.items())
-    new = edit.node(
-        linear.op_type,
-        inputs,
-        attributes,
-        before=node,
-        shape=shape_of(x),
-        hint=str(node.outputs[0].name),
-    )
-    made = new.producer()
-    assert made is not None
-    made.name = linear.name
-    made.metadata_props.update(linear.metadata_props)
-    return new
+    return edit.again(linear, inputs, before=node, hint=str(node.outputs[0].name))

@@ -121,19 +121,8 @@ def _after(
     """Replace `node` by itself on untransposed `inputs` and a Transpose."""
     result = node.outputs[0]
     shape = shape_of(result)
-    inner = edit.node(
-        node.op_type,
-        inputs,
-        attributes,
-        before=node,
-        shape=_turned(shape, perm),
-        dtype=result.dtype,
-        domain=node.domain,
-    )
-    made = inner.producer()
-    assert made is not None
-    made.name = node.name
-    made.metadata_props.update(node.metadata_props)
+    turned = _turned(shape, perm)
+    inner = edit.again(node, inputs, attributes, before=node, shape=turned, dtype=result.dtype)
     new = edit.node("Transpose", [inner], {"perm": perm}, before=node, shape=shape)
     edit.substitute(node, new)
 

@@ -47,25 +47,36 @@ max_pool = op(
         Moves(by="order", fewer=True, bytes_only=True),
         Window("x", padding=-math.inf, per_channel=True),
     ],
+    types=(F32, F64, U8, S8),
     storage_order=0,
     **GEOMETRY,
 )
 _mean = Window("x", padding=None, per_channel=True)
-average_pool = op("AveragePool", "x", traits=[_mean], count_include_pad=0, **GEOMETRY)
-lp_pool = op("LpPool", "x", traits=[Window("x", per_channel=True)], p=AtLeast(1, 2), **GEOMETRY)
-global_average = op("GlobalAveragePool", "x", traits=[Averages()])
-global_max = op("GlobalMaxPool", "x", traits=[Reduces(-math.inf)])
+average_pool = op(
+    "AveragePool", "x", traits=[_mean], types=(F32, F64), count_include_pad=0, **GEOMETRY
+)
+lp_pool = op(
+    "LpPool", "x", traits=[Window("x", per_channel=True)], types=(F32,), p=AtLeast(1, 2), **GEOMETRY
+)
+global_average = op("GlobalAveragePool", "x", traits=[Averages()], types=(F32,))
+global_max = op("GlobalMaxPool", "x", traits=[Reduces(-math.inf)], types=(F32,))
 over_space("AveragePool ReduceMean")("GlobalAveragePool")
 over_space("MaxPool ReduceMax")("GlobalMaxPool")
-global_lp = op("GlobalLpPool", "x", traits=[Reduces(0)], p=AtLeast(1, 2))
+global_lp = op("GlobalLpPool", "x", traits=[Reduces(0)], types=(F32,), p=AtLeast(1, 2))
 
 
+@global_average.check
+@global_max.check
+@global_lp.check
 def _spatial(m: Match) -> Iterator[tuple[bool, str]]:
     """Nothing at all may be pooled to nothing: a window has no place in it."""
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
     yield 0 not in m.x.shape or 0 in m.y.shape, f"an empty tensor {list(m.x.shape)}"
 
 
+@max_pool.check
+@average_pool.check
+@lp_pool.check
 def _pooled(m: Match) -> Iterator[tuple[bool, str]]:
     yield from _spatial(m)
     yield m.auto_pad in ("NOTSET", "VALID"), f"auto_pad {m.auto_pad!r} (needs explicit pads)"
@@ -113,13 +124,6 @@ def _shared(m: Match) -> int:
     return int(steps[-1]) if plain and m.kernel_shape[-1] == 3 and steps[-1] < 3 else 0
 
 
-@max_pool.check
-def max_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    known = (F32, F64, U8, S8)
-    yield m.x.dtype in known, f"dtype {m.x.dtype} (needs float32, float64, uint8 or int8)"
-    yield from _pooled(m)
-
-
 @max_pool.lower
 def max_to_kernel(c: Recorder, m: Match) -> None:
     if m.x.layout.blocked and m.x.dtype is not F32:
@@ -165,13 +169,6 @@ def max_cases() -> Iterator[Case]:
     yield case(none, kernel_shape=[1, 2], expected=(none[:, :, :, 1:],))
 
 
-@average_pool.check
-def average_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks of AveragePool: the element type, and those of every pool."""
-    yield m.x.dtype in (F32, F64), f"dtype {m.x.dtype} (needs float32 or float64)"
-    yield from _pooled(m)
-
-
 def _is_global(m: Match) -> bool:
     """Whether the one window is exactly the input."""
     if tuple(m.kernel_shape) != m.x.shape[2:] or math.prod(m.y.shape[2:]) != 1:
@@ -214,12 +211,6 @@ def average_cases() -> Iterator[Case]:
     yield case(f32(1, 17, 2, 5), kernel_shape=[3, 3])  # no window has a place
 
 
-@lp_pool.check
-def lp_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
-    yield from _pooled(m)
-
-
 @lp_pool.lower
 def lp_to_kernel(c: Recorder, m: Match) -> None:
     c.call("aot_lppool_f32", m.y, m.x, geometry(c, m, int(m.p)), header="aot_pool_plain.h")
@@ -246,11 +237,6 @@ def _global(c: Recorder, m: Match, kind: int) -> None:
 def _declare_global(pattern: Pattern, kind: int) -> None:
     pattern.layouts(follows_blocks)
 
-    @pattern.check
-    def supported(m: Match) -> Iterator[tuple[bool, str]]:
-        yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
-        yield from _spatial(m)
-
     @pattern.lower
     def to_kernel(c: Recorder, m: Match) -> None:
         _global(c, m, kind)
@@ -268,12 +254,6 @@ _declare_global(global_average, AVERAGE)
 _declare_global(global_max, MAX)
 for _pattern in (max_pool, average_pool):
     _pattern.layouts(follows_blocks)
-
-
-@global_lp.check
-def global_lp_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
-    yield from _spatial(m)
 
 
 @global_lp.lower

@@ -16,6 +16,7 @@ import numpy as np
 
 from aot.ir.dtypes import S8, U8, DType
 from aot.ir.graph_nodes import Array
+from aot.ir.layout import Layout
 from aot.vendor.cases import Case
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP, OpPat
@@ -156,6 +157,14 @@ class QuantisedPair:
         yield not (m.a.is_const and m.b.is_const), "two constants"
         yield 0 not in m.y.shape, f"an empty tensor {list(m.y.shape)}"
         return ready
+
+    @staticmethod
+    def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        """Channels last as soon as one operand is: then no lane is padding."""
+        wanted = Layout(m.y.shape[1]) if 3 <= m.y.rank <= 5 else None
+        if wanted is None or wanted not in (incoming["a"], incoming["b"]):
+            return {}
+        return {"a": wanted, "b": wanted, "y": wanted}
 
     @staticmethod
     def checks(m: Match) -> Iterator[tuple[bool, str]]:

@@ -6,9 +6,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from assembler import assemble
 
 from aot.vendor.accel_sim import header, isa, manual
-from aot.vendor.accel_sim.asm import assemble, disassemble, spell
+from aot.vendor.accel_sim.asm import disassemble, spell
 from aot.vendor.accel_sim.encode import (
     StreamError,
     decode_all,

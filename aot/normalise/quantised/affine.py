@@ -14,7 +14,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, array, attribute, shape_of
+from aot.ir.graph_nodes import Array, array, attribute
 from aot.ir.operators import Linear, trait_of
 from aot.normalise.quantised.common import Params, add_dequantise, dequantised, is_weight, params_of
 
@@ -45,19 +45,7 @@ def absorb_quantised(
         add_dequantise(edit, held, params, before=node),
         edit.const(new_bias, f"{linear.name}_b"),
     ]
-    result = edit.node(
-        linear.op_type,
-        inputs,
-        dict(linear.attributes.items()),
-        before=node,
-        shape=shape_of(linear.outputs[0]),
-        hint=str(node.outputs[0].name),
-    )
-    copy = result.producer()
-    assert copy is not None
-    copy.name = linear.name
-    copy.metadata_props.update(linear.metadata_props)
-    return result
+    return edit.again(linear, inputs, before=node, hint=str(node.outputs[0].name))
 
 
 DEFAULTS = (("alpha", 1.0), ("beta", 1.0), ("transA", 0), ("transB", 0))

@@ -94,35 +94,10 @@ def _sink(edit: Editor, node: ir.Node) -> None:
         inputs[place] = maker.inputs[0]
     if fill_place(node) is not None and not _pad_value(edit, node, inputs, p, quantised):
         return
-    new = _moved(edit, node, inputs, quantised.dtype, str(quantised.name))
+    new = edit.again(node, inputs, before=node, dtype=quantised.dtype, hint=str(quantised.name))
     if OFFSET_KEY in quantised.metadata_props:
         new.metadata_props[OFFSET_KEY] = quantised.metadata_props[OFFSET_KEY]
     edit.substitute(node, add_dequantise(edit, new, moved, before=node))
-
-
-def _moved(
-    edit: Editor,
-    node: ir.Node,
-    inputs: list[ir.Value | None],
-    dtype: ir.DataType | None,
-    hint: str = "",
-) -> ir.Value:
-    """The result of a node like `node` on other inputs, of type `dtype`."""
-    shape, attributes = shape_of(node.outputs[0]), dict(node.attributes.items())
-    value = edit.node(
-        node.op_type,
-        inputs,
-        attributes,
-        before=node,
-        shape=shape,
-        dtype=dtype,
-        hint=hint,
-        domain=node.domain,
-    )
-    made = value.producer()
-    assert made is not None
-    made.name = node.name
-    return value
 
 
 def _moved_axis(node: ir.Node, params: Params) -> Params | None:
@@ -190,7 +165,7 @@ def _raise(edit: Editor, quantise: ir.Node) -> None:
         value = inputs[place]
         assert value is not None and offset is not None
         value.metadata_props[OFFSET_KEY] = offset
-    edit.replace(result, _moved(edit, node, inputs, dtype_of(result)))
+    edit.replace(result, edit.again(node, inputs, before=node, dtype=dtype_of(result)))
     edit.remove(quantise, node)
 
 

@@ -47,6 +47,14 @@ def _element(value: ValueRef) -> Checks:
     yield known, f"dtype {value.dtype} (needs int8, uint8 or float32)"
 
 
+def _copied(m: Match) -> Checks:
+    """Checks that x and y are images beside a layer, and that x is no constant."""
+    yield from _element(m.x)
+    yield from images(m.x, m.y)
+    yield from beside_work(m, m.x)
+    yield not m.x.is_const, "a constant"
+
+
 # -- shapes -------------------------------------------------------------------------------------
 
 
@@ -56,10 +64,7 @@ def shape_supported(m: Match, rq: Rq) -> Checks:
     At the border of the region the transfer moves them. A layer of the accelerator is beside
     it.
     """
-    yield from _element(m.x)
-    yield from images(m.x, m.y)
-    yield from beside_work(m, m.x)
-    yield not m.x.is_const, "a constant"
+    yield from _copied(m)
     if not refusal(m.x.shape) and not refusal(m.y.shape):
         free = _at_border(m) or same_order(m.x.shape, m.y.shape)
         what = f"{list(m.x.shape)} to {list(m.y.shape)}"
@@ -94,10 +99,7 @@ def _free(x: Sequence[int], perm: Sequence[int]) -> bool:
 
 def transpose_supported(m: Match, rq: Rq) -> Checks:
     """Checks of a Transpose that moves no element of the image, or is at the border."""
-    yield from _element(m.x)
-    yield from images(m.x, m.y)
-    yield from beside_work(m, m.x)
-    yield not m.x.is_const, "a constant"
+    yield from _copied(m)
     if refusal(m.x.shape) or refusal(m.y.shape):
         return
     free = _at_border(m) or _free(m.x.shape, _perm(m))
@@ -114,10 +116,7 @@ def build_transpose(b: Images, m: Match) -> None:
 
 def turned_supported(m: Match, rq: Rq) -> Checks:
     """Checks of a Reshape and a Transpose that together move no element of the image."""
-    yield from _element(m.x)
-    yield from images(m.x, m.y)
-    yield from beside_work(m, m.x)
-    yield not m.x.is_const, "a constant"
+    yield from _copied(m)
     if not refusal(m.x.shape) and not refusal(m.y.shape):
         yield stays(m.x.shape, _perm_of(m.turn, m.x.rank), m.y.shape), "elements move"
 
@@ -187,10 +186,7 @@ def _starts(m: Match) -> list[int] | None:
 
 def slice_supported(m: Match, rq: Rq) -> Checks:
     """Checks of a Slice of an image by steps of 1 between constant bounds."""
-    yield from _element(m.x)
-    yield from images(m.x, m.y)
-    yield from beside_work(m, m.x)
-    yield not m.x.is_const, "a constant"
+    yield from _copied(m)
     starts = _starts(m)
     yield starts is not None, "steps other than 1, or bounds computed at run time"
     yield m.x.rank >= 1 and m.x.rank == m.y.rank, f"rank {m.x.rank}"

@@ -14,7 +14,6 @@ from aot.vendor import (
     S8,
     TFLITE,
     Case,
-    Layout,
     Match,
     QuantisedPair,
     QuantisedPool,
@@ -140,14 +139,6 @@ def pair_fits(m: Match) -> Checks:
     yield same, f"operands {list(m.a.shape)} and {list(m.b.shape)} (need equal shapes)"
 
 
-def pair_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Channels last as soon as one operand is."""
-    wanted = Layout(m.y.shape[1]) if 3 <= m.y.rank <= 5 else None
-    if wanted is None or wanted not in (incoming["a"], incoming["b"]):
-        return {}
-    return {"a": wanted, "b": wanted, "y": wanted}
-
-
 def to_pair(c: Recorder, m: Match) -> None:
     found = QuantisedPair.of(m)
     n = math.prod(m.y.shape)
@@ -168,7 +159,7 @@ def to_pair(c: Recorder, m: Match) -> None:
 
 for _pair in (add, mul):
     _pair.check(pair_fits)
-    _pair.layouts(pair_layouts)
+    _pair.layouts(QuantisedPair.layouts)
     _pair.lower(to_pair)
 
 

@@ -293,14 +293,6 @@ def pair_fits(m: Match) -> Checks:
         yield zeros == [0, 0], f"a product of quantised values with zero points {zeros} (need 0)"
 
 
-def pair_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Channels last as soon as one operand is: then no lane is padding."""
-    wanted = Layout(m.y.shape[1]) if 3 <= m.y.rank <= 5 else None
-    if wanted is None or wanted not in (incoming["a"], incoming["b"]):
-        return {}
-    return {"a": wanted, "b": wanted, "y": wanted}
-
-
 def to_pair(c: Recorder, m: Match) -> None:
     _onnx_rounding(c, m)
     found = QuantisedPair.of(m)
@@ -330,7 +322,7 @@ def to_pair(c: Recorder, m: Match) -> None:
 
 for _made in (qadd, qmul):
     _made.check(pair_fits)
-    _made.layouts(pair_layouts)
+    _made.layouts(QuantisedPair.layouts)
     _made.lower(to_pair)
 
 
