@@ -18,11 +18,11 @@ from aot.ir.operators import trait_of
 from aot.ir.value_traits import Clamp
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
-    DEQUANTISE,
     QUANTISE,
     Params,
     add_quantise,
     dequantised,
+    is_quantise,
     limits,
     params_of,
     to_quantised,
@@ -33,7 +33,7 @@ from aot.normalise.quantised.common import (
 def quant_clips(edit: Editor, options: LoadOptions) -> None:
     """Drop what saturation implies and respell clamps of quantised values."""
     for node in edit.graph:
-        if node.op_type == QUANTISE and not node.domain:
+        if is_quantise(node):
             _implied_after(edit, node)
         elif trait_of(node, Clamp) is not None:
             _implied_before(edit, node)
@@ -73,7 +73,7 @@ def _implied_before(edit: Editor, clamp: ir.Node) -> None:
     """Numbers that quantised values can stand for may all be within the bounds."""
     source = dequantised(clamp.inputs[0])
     p, bounds = params_of(source), _bounds(clamp)
-    if source is None or p is None or bounds is None or source.op_type != DEQUANTISE:
+    if source is None or p is None or bounds is None:
         return
     assert source.inputs[0] is not None
     ends = np.array(limits(source.inputs[0]))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
@@ -70,9 +71,19 @@ def params_of(node: ir.Node | None, short: bool = False) -> Params | None:
     return Params(scale, np.asarray(zero).astype(np.int64), axis)
 
 
+def is_quantise(node: ir.Node | None) -> TypeGuard[ir.Node]:
+    """Whether a node is ONNX's QuantizeLinear."""
+    return node is not None and node.op_type == QUANTISE and not node.domain
+
+
+def is_dequantise(node: ir.Node | None) -> TypeGuard[ir.Node]:
+    """Whether a node is ONNX's DequantizeLinear."""
+    return node is not None and node.op_type == DEQUANTISE and not node.domain
+
+
 def quantised_value(node: ir.Node) -> ir.Value:
     """The integer side of a QuantizeLinear or DequantizeLinear."""
-    return node.outputs[0] if node.op_type == QUANTISE else operand(node, 0)
+    return node.outputs[0] if is_quantise(node) else operand(node, 0)
 
 
 def is_quantised(value: ir.Value | None) -> bool:
@@ -220,7 +231,7 @@ def quantiser_after(value: ir.Value, *, bias: bool = False) -> ir.Node | None:
         node = single_use(node.outputs[0]) if _adds_constant(node) else None
     if node is not None and trait_of(node, Clamp) is not None:
         node = single_use(node.outputs[0]) if node.inputs[0] is not None else None
-    if node is None or node.domain or node.op_type != QUANTISE or params_of(node) is None:
+    if not is_quantise(node) or params_of(node) is None:
         return None
     return node
 

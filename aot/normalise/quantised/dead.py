@@ -20,11 +20,11 @@ from aot.ir.operators import Reduces, Window, element_places, trait_of
 from aot.ir.value_traits import Averages
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
-    DEQUANTISE,
-    QUANTISE,
     Params,
     add_dequantise,
     dequantised,
+    is_dequantise,
+    is_quantise,
     is_weight,
     params_of,
 )
@@ -79,7 +79,7 @@ def _by_channel(node: ir.Node) -> bool:
     """Whether channels can be taken out of the node's result and operands."""
     if len([o for o in node.outputs if o.name]) != 1:
         return False
-    if node.op_type in (QUANTISE, DEQUANTISE):
+    if is_quantise(node) or is_dequantise(node):
         p = params_of(node)
         return p is not None and p.per_tensor
     if node.op_type != "Conv":

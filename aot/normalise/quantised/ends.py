@@ -13,7 +13,12 @@ from collections.abc import Iterator
 from aot.ir.deferred_import import ir
 from aot.ir.operators import moved_places
 from aot.ir.program import Quantisation
-from aot.normalise.quantised.common import DEQUANTISE, QUANTISE, Params, params_of
+from aot.normalise.quantised.common import (
+    Params,
+    is_dequantise,
+    is_quantise,
+    params_of,
+)
 
 
 def quantisation_of_ends(graph: ir.Graph) -> dict[str, Quantisation]:
@@ -48,9 +53,7 @@ def _read(value: ir.Value, seen: set[ir.Value], moved: bool = False) -> Iterator
     seen.add(value)
     for use in value.uses():
         node = use.node
-        params = (
-            params_of(node, short=True) if node.op_type == DEQUANTISE and use.idx == 0 else None
-        )
+        params = params_of(node, short=True) if is_dequantise(node) and use.idx == 0 else None
         if params is not None and (params.per_tensor or not moved):
             yield params
         elif _moves(node, use.idx):
@@ -63,7 +66,7 @@ def _written(value: ir.Value, seen: set[ir.Value], moved: bool = False) -> Itera
     if node is None or value in seen:
         return
     seen.add(value)
-    params = params_of(node, short=True) if node.op_type == QUANTISE else None
+    params = params_of(node, short=True) if is_quantise(node) else None
     if params is not None and (params.per_tensor or not moved):
         yield params
     for index, source in enumerate(node.inputs):

@@ -21,10 +21,10 @@ from aot.ir.value_traits import Curve
 from aot.normalise.fold import Budget
 from aot.normalise.quantised.bias import plain_product, product_scale
 from aot.normalise.quantised.common import (
-    DEQUANTISE,
-    QUANTISE,
     dequantised,
     is_byte,
+    is_dequantise,
+    is_quantise,
     is_quantised,
     is_sum,
     is_weight,
@@ -50,7 +50,7 @@ def fold_weights(edit: Editor, budget: Budget, sums: bool = False) -> bool:
     values.
     """
     for node in edit.graph:
-        if node.op_type != DEQUANTISE or node.domain or constant(node.inputs[0]) is None:
+        if not is_dequantise(node) or constant(node.inputs[0]) is None:
             continue
         if not _is_kept(node, sums):
             _fold(edit, node, budget)
@@ -85,7 +85,7 @@ def _is_activated(reader: ir.Node, index: int) -> bool:
         node = None if last is None else single_use(last)
         if node is None or node.domain:
             return False
-        if node.op_type == QUANTISE:
+        if is_quantise(node):
             three = (dequantised(product.inputs[0]), node, node)
             return params_of(node) is not None and _adds_sums(product, three)
         last = node.outputs[0] if _is_link(node, last) else None

@@ -15,7 +15,12 @@ from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.operators import trait_of
 from aot.ir.value_traits import Recurrent
 from aot.load.options import LoadOptions
-from aot.normalise.quantised.common import QUANTISE, is_byte, params_of, quantised_value
+from aot.normalise.quantised.common import (
+    is_byte,
+    is_quantise,
+    params_of,
+    quantised_value,
+)
 
 
 def quant_last(edit: Editor, options: LoadOptions) -> None:
@@ -32,7 +37,7 @@ def quant_last(edit: Editor, options: LoadOptions) -> None:
 def _quantiser(value: ir.Value) -> ir.Node | None:
     """The QuantizeLinear to 8 bits that alone reads a value."""
     node = single_use(value)
-    if node is None or node.domain or node.op_type != QUANTISE or params_of(node) is None:
+    if not is_quantise(node) or params_of(node) is None:
         return None
     return node if is_byte(quantised_value(node)) else None
 

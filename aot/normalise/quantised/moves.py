@@ -23,13 +23,13 @@ from aot.ir.operators import Elementwise, trait_of
 from aot.ir.value_traits import Compares
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
-    QUANTISE,
     Params,
     add_dequantise,
     add_quantise,
     dequantised,
     fill_place,
     is_activation,
+    is_quantise,
     is_weight,
     limits,
     moved_inputs,
@@ -50,10 +50,10 @@ def quant_moves(edit: Editor, options: LoadOptions) -> None:
         elif moved_inputs(node) is not None:
             _sink(edit, node)
     for node in edit.graph:
-        if node.op_type == QUANTISE and not node.domain:
+        if is_quantise(node):
             _cancel(edit, node)
     for node in reversed(edit.graph):
-        if node.op_type == QUANTISE and not node.domain:
+        if is_quantise(node):
             _raise(edit, node)
 
 

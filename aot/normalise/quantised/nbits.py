@@ -17,7 +17,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.load.options import LoadOptions
-from aot.normalise.quantised.common import DEQUANTISE
+from aot.normalise.quantised.common import DEQUANTISE, is_dequantise
 
 DOMAIN, OP_TYPE = "com.microsoft", "MatMulNBits"
 BLOCK = 128
@@ -40,7 +40,7 @@ def quant_nbits(edit: Editor, options: LoadOptions) -> None:
     if f"{DOMAIN}::{OP_TYPE}" not in (options.native or ()) or not edit.graph.opset_imports:
         return
     for node in edit.graph:
-        if node.op_type != "MatMul" or node.domain or producer(node.inputs[0], DEQUANTISE):
+        if node.op_type != "MatMul" or node.domain or is_dequantise(producer(node.inputs[0])):
             continue
         x, result = node.inputs[0], node.outputs[0]
         weights = _weights(node.inputs[1], options.packed_from)

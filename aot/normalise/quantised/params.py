@@ -16,13 +16,18 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, original_name, shape_of, title
 from aot.load.options import LoadOptions
-from aot.normalise.quantised.common import DEQUANTISE, QUANTISE, is_quantised, quantised_value
+from aot.normalise.quantised.common import (
+    is_dequantise,
+    is_quantise,
+    is_quantised,
+    quantised_value,
+)
 
 
 def quant_params(edit: Editor, options: LoadOptions) -> None:
     """Check the parameters of every node that has any, and bring them to their one form."""
     for node in edit.graph:
-        if node.domain or node.op_type not in (QUANTISE, DEQUANTISE):
+        if not is_quantise(node) and not is_dequantise(node):
             continue
         if is_quantised(quantised_value(node)):
             _check(node)
@@ -99,7 +104,7 @@ def _attributes(edit: Editor, node: ir.Node) -> None:
         edit.drop_attribute(node, "block_size")
     edit.drop_attribute(node, "saturate")
     edit.drop_attribute(node, "precision")
-    if node.op_type == QUANTISE or int(attribute(node, "output_dtype", 0)) in (
+    if is_quantise(node) or int(attribute(node, "output_dtype", 0)) in (
         *(0, int(node.inputs[1].dtype or 0)),
     ):
         edit.drop_attribute(node, "output_dtype")

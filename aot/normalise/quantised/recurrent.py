@@ -18,10 +18,10 @@ from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.ir.operators import trait_of
 from aot.ir.value_traits import Recurrent
 from aot.normalise.quantised.common import (
-    QUANTISE,
     dequantised,
     is_activation,
     is_byte,
+    is_quantise,
     is_weight,
     params_of,
     quantised_value,
@@ -81,6 +81,6 @@ def _has_quantised(node: ir.Node) -> bool:
 def _becomes_quantised(value: ir.Value) -> bool:
     """Whether a QuantizeLinear to 8 or 16 bits alone reads a result."""
     after = single_use(value)
-    if after is None or after.op_type != QUANTISE or params_of(after) is None:
+    if not is_quantise(after) or params_of(after) is None:
         return False
     return is_activation(quantised_value(after))

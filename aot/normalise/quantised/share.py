@@ -13,13 +13,13 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import shape_of
 from aot.load.marks import KEPT_KEY, MARKS
-from aot.normalise.quantised.common import DEQUANTISE, params_of
+from aot.normalise.quantised.common import DEQUANTISE, is_dequantise, params_of
 
 
 def quant_share(edit: Editor) -> None:
     """Copy every DequantizeLinear of known parameters for its second and later readers."""
     for node in edit.graph:
-        if node.op_type == DEQUANTISE and params_of(node) is not None and not node.domain:
+        if is_dequantise(node) and params_of(node) is not None:
             _split(edit, node)
 
 

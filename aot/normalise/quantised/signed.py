@@ -22,12 +22,12 @@ from aot.ir.operators import trait_of
 from aot.ir.value_traits import Clamp, Compares
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
-    DEQUANTISE,
-    QUANTISE,
     Params,
     add_dequantise,
     add_quantise,
     fill_place,
+    is_dequantise,
+    is_quantise,
     moved_inputs,
     params_of,
     quantiser_after,
@@ -86,7 +86,7 @@ def _family(graph: ir.Graph, start: ir.Value) -> Family:
         maker = value.producer()
         if maker is None:
             family.fixed |= not value.is_graph_input() or value.graph is not graph
-        elif maker.op_type == QUANTISE and params_of(maker) is not None and not maker.domain:
+        elif is_quantise(maker) and params_of(maker) is not None:
             family.quantisers.append(maker)
         elif not _join(family, maker, reach):
             family.fixed = True
@@ -94,7 +94,7 @@ def _family(graph: ir.Graph, start: ir.Value) -> Family:
             node = use.node
             if node.graph is not graph:
                 family.fixed = True
-            elif node.op_type == DEQUANTISE and params_of(node) is not None and use.idx == 0:
+            elif is_dequantise(node) and params_of(node) is not None and use.idx == 0:
                 family.dequantisers.append(node)
             elif trait_of(node, Compares) is not None:
                 continue
@@ -143,7 +143,7 @@ def _is_computed(value: ir.Value | None) -> bool:
     if node is not None and trait_of(node, Clamp) is not None:
         node = producer(node.inputs[0])
     return node is not None and any(
-        producer(i, DEQUANTISE) is not None for i in node.inputs if i is not None
+        is_dequantise(producer(i)) for i in node.inputs if i is not None
     )
 
 

@@ -18,12 +18,12 @@ from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.ir.operators import Linear, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
-    DEQUANTISE,
-    QUANTISE,
     Params,
     add_dequantise,
     dequantised,
     is_activation,
+    is_dequantise,
+    is_quantise,
     limits,
     params_of,
     to_quantised,
@@ -38,9 +38,9 @@ def quant_weights(edit: Editor, options: LoadOptions) -> None:
         trait = trait_of(node, Linear)
         if trait is not None and trait.transposed and attribute(node, trait.transposed, 0):
             _turned(edit, node, trait.transposed)
-        elif node.op_type == QUANTISE and not node.domain:
+        elif is_quantise(node):
             _quantised(edit, node)
-        elif node.op_type == DEQUANTISE and not node.domain:
+        elif is_dequantise(node):
             _centred(edit, node)
 
 

@@ -20,7 +20,6 @@ from aot.ir.operators import Interface, trait_of
 from aot.ir.value_traits import Clamp
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
-    QUANTISE,
     Params,
     add_dequantise,
     add_quantise,
@@ -29,6 +28,7 @@ from aot.normalise.quantised.common import (
     fill_place,
     is_activation,
     is_byte,
+    is_quantise,
     limits,
     moved_inputs,
     params_of,
@@ -48,7 +48,7 @@ def quant_wide(edit: Editor, options: LoadOptions) -> None:
         if _is_mover(node):
             _after(edit, node)
     for node in reversed(edit.graph):
-        if node.op_type == QUANTISE and not node.domain:
+        if is_quantise(node):
             _before(edit, node)
 
 
@@ -120,7 +120,7 @@ def _after(edit: Editor, node: ir.Node) -> None:
 def _quantiser(value: ir.Value | None) -> ir.Node | None:
     """The QuantizeLinear to 16-bit quantised values that alone reads `value`."""
     node = None if value is None else single_use(value)
-    if node is None or node.domain or node.op_type != QUANTISE or _made(node) is None:
+    if not is_quantise(node) or _made(node) is None:
         return None
     return node
 
