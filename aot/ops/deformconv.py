@@ -17,6 +17,8 @@ from aot.vendor import Case, Match, Recorder, WindowShape, case, f32
 deform = op(
     "DeformConv",
     "x w offset b? mask?",
+    types=(F32,),
+    typed="x w offset b mask",
     group=AtLeast(1, 1),
     offset_group=AtLeast(1, 1),
     kernel_shape=ShapeOf("w"),
@@ -25,8 +27,6 @@ deform = op(
 
 @deform.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    for _, value in m.inputs():
-        yield value.dtype is F32, f"dtype {value.dtype} (needs float32)"
     yield m.x.rank == 4, f"rank {m.x.rank} (needs 4)"
     if m.x.rank != 4:
         return

@@ -38,6 +38,8 @@ nms = op(
     "boxes scores most? iou? threshold? shape?",
     "y n",
     domain=DYNAMIC,
+    types=(F32,),
+    typed="boxes scores",
     center_point_box=0,
 )
 
@@ -183,12 +185,6 @@ def unique_to_kernel(c: Recorder, m: Match) -> None:
 def _kind(dtype: DType) -> int:
     """How the kernel compares elements: 0 unsigned, 1 signed, 2 float."""
     return 2 if dtype in (F32, F64) else int(dtype in SIGNED)
-
-
-@nms.check
-def nms_types(m: Match) -> Iterator[tuple[bool, str]]:
-    for value in (m.boxes, m.scores):
-        yield value.dtype is F32, f"dtype {value.dtype} (needs float32)"
 
 
 @nms.lower

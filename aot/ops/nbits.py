@@ -30,6 +30,8 @@ nbits = op(
     "MatMulNBits",
     "x w s z? g? b?",
     domain=MICROSOFT,
+    types=(F32,),
+    constants="w s z b",
     K=0,
     N=0,
     bits=4,
@@ -68,12 +70,8 @@ def weights_of(m: Match) -> Weights:
 
 @nbits.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
     yield m.bits == 4, f"weights of {m.bits} bits (needs 4)"
     yield m.g is None, "blocks in an order of their own (g_idx)"
-    for name in ("w", "s", "z", "b"):
-        value = getattr(m, name)
-        yield value is None or value.is_const, f"{name} is computed at run time (needs a constant)"
     size = m.block_size
     whole = size >= 16 and size & (size - 1) == 0
     yield whole, f"blocks of {size} (needs a power of two from 16 on)"

@@ -40,13 +40,15 @@ def op(
     priority: int = 0,
     traits: Iterable[Trait] = (),
     types: tuple[DType, ...] = (),
+    typed: str = "",
     constants: str = "",
     **attrs: Any,
 ) -> Pattern:
     """Declare that portable C computes `op_type`; decorate the result with check, lower, cases.
 
-    `types` are those of the first operand that the kernels take (none: any, or what a check says);
-    the operands named in `constants` must be known when the model is compiled.
+    `types` are those that the kernels take of the operands named in `typed` ("" = the first one;
+    none: any, or what a check says); the operands named in `constants` must be known when the model
+    is compiled.
     `traits` are promises to the passes. An attribute that is an axis is an `AxisOf`, one that is
     one of a few texts a `OneOf`, instead of its default (`aot.ir.operators`).
     """
@@ -76,17 +78,18 @@ def op(
     made = Pattern(name, graph, "c", outs, defaults, priority, folder)
     portable.patterns.append(made)
     if types or constants:
-        made.check(lambda m: _takes_operands(m, types, plain[0], constants.split()))
+        held = typed.split() or plain[:1]
+        made.check(lambda m: _takes_operands(m, types, held, constants.split()))
     return made
 
 
 def _takes_operands(
-    m: Match, types: tuple[DType, ...], first: str, constants: Iterable[str]
+    m: Match, types: tuple[DType, ...], typed: Iterable[str], constants: Iterable[str]
 ) -> Iterator[tuple[bool, str]]:
-    kind = getattr(m, first).dtype
-    yield not types or kind in types, f"dtype {kind} (needs {listing(types)})"
+    for operand in filter(None, map(m.values.get, typed)):
+        yield not types or operand.dtype in types, f"dtype {operand.dtype} (needs {listing(types)})"
     for name in constants:
-        value = m.values[name]
+        value = m.values.get(name)
         yield value is None or value.is_const, f"{name} is computed at run time (needs a constant)"
 
 

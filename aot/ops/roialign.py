@@ -24,6 +24,8 @@ MODES = ("avg", "max")
 align = op(
     "RoiAlign",
     "x rois batch",
+    types=(F32,),
+    typed="x rois",
     coordinate_transformation_mode=OneOf("half_pixel output_half_pixel", "half_pixel"),
     mode=OneOf("avg max", "avg"),
     output_height=1,
@@ -35,8 +37,6 @@ align = op(
 
 @align.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    for v in (m.x, m.rois):
-        yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
     yield m.batch.dtype is S64, f"batch indices of {m.batch.dtype} (needs int64)"
     yield m.mode in MODES, f"mode {m.mode!r}"
     known = m.coordinate_transformation_mode in TRANSFORMS

@@ -22,6 +22,8 @@ from aot.vendor import Case, Match, Recorder, case, f32
 rotary = op(
     "RotaryEmbedding",
     "x cos sin places?",
+    types=(F32,),
+    typed="x cos sin",
     interleaved=0,
     num_heads=0,
     rotary_embedding_dim=0,
@@ -43,8 +45,6 @@ def tokens(m: Match) -> tuple[int, int]:
 
 @rotary.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    for value in (m.x, m.cos, m.sin):
-        yield value.dtype is F32, f"dtype {value.dtype} (needs float32)"
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
     size, turned = head_size(m), m.rotary_embedding_dim or head_size(m)
     yield size > 0, f"num_heads {m.num_heads} of {m.x.shape}"
