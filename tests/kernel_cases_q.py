@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops.quantised.shapes import QCall, QConv, QFc
+from aot.ops.quantised.shapes import QCall, QConv
 from aot.target import load_target
 from aot.vendor import requant
 from kernel_harness import Library, Signature, symbol
@@ -102,7 +102,7 @@ class Case:
         return self.call.kernel, tuple(instance.items())
 
 
-def finished(acc: Array, scales: Scales, s: QConv | QFc) -> Array:
+def finished(acc: Array, scales: Scales, s: QConv) -> Array:
     """The quantised values of sums."""
     v = rescaled(acc, scales.mult, scales.shift, scales.rq) + s.y_zero
     return np.clip(v, s.lo, s.hi).astype(np.int8)
@@ -111,7 +111,7 @@ def finished(acc: Array, scales: Scales, s: QConv | QFc) -> Array:
 def conv(planner: Any, s: QConv, depthwise: bool = False, offset: int = 0) -> Case:
     """A (depthwise) convolution of random values; `offset` moves the weights of every
     second channel away from int8."""
-    s = replace(s, simd=SIMD, arch=ARCH, cpu=CPU, vlen=VLEN)
+    s = replace(s, simd=SIMD, arch=ARCH, cpu=CPU, vlen=VLEN, kind="dwconv" if depthwise else "conv")
     x = quantised_values(s.n, s.ih, s.iw, s.ic)
     w = quantised_values(s.oc, 1 if depthwise else s.ic, s.kh, s.kw).astype(np.int16)
     w[::2] += offset
@@ -120,21 +120,20 @@ def conv(planner: Any, s: QConv, depthwise: bool = False, offset: int = 0) -> Ca
     scales = scales_for(s.oc, s.per_channel, s.rq, depth)
     acc = sums(s, x, w, depthwise) + bias
     folded = (bias - s.x_zero * w.reshape(s.oc, -1).astype(np.int64).sum(1)).astype(np.int32)
-    plan = planner.plan_depthwise if depthwise else planner.plan_conv
-    call = plan(s, w, folded, "latency")
+    call = planner.plan(s, w, folded, "latency")
     name = f"{'depthwise ' if depthwise else ''}{s}"
     return Case(name, call, s.fields(), x, scales, s.per_channel, finished(acc, scales, s))
 
 
-def fc(planner: Any, s: QFc) -> Case:
-    """A matrix product of random values."""
+def fc(planner: Any, s: QConv) -> Case:
+    """A matrix product of random codes."""
     s = replace(s, simd=SIMD, arch=ARCH, cpu=CPU, vlen=VLEN)
-    x, w = quantised_values(s.m, s.k), quantised_values(s.n, s.k)
-    bias = RNG.integers(-3000, 3000, s.n)
-    scales = scales_for(s.n, s.per_channel, s.rq, s.k)
+    x, w = quantised_values(s.ow, s.ic), quantised_values(s.oc, s.ic)
+    bias = RNG.integers(-3000, 3000, s.oc)
+    scales = scales_for(s.oc, s.per_channel, s.rq, s.ic)
     acc = (x.astype(np.int64) - s.x_zero) @ w.astype(np.int64).T + bias
     folded = (bias - s.x_zero * w.astype(np.int64).sum(1)).astype(np.int32)
-    call = planner.plan_fc(s, w, folded, "latency")
+    call = planner.plan(s, w[:, :, None, None], folded, "latency")
     return Case(f"{s}", call, s.fields(), x, scales, s.per_channel, finished(acc, scales, s))
 
 
@@ -187,13 +186,13 @@ def depthwise_shapes() -> Iterator[QConv]:
     yield shape(6, 6, 1, 17, (1, 9), pads=(0, 4, 0, 4), s=(1, 3))
 
 
-def products() -> Iterator[QFc]:
+def products() -> Iterator[QConv]:
     """Matrix products."""
-    yield QFc(1, 64, 12, -128, 10, -128, 127, rq=2, per_channel=False)
-    yield QFc(1, 640, 128, 89, -128, -128, 127, rq=1)
-    yield QFc(1, 8, 130, -128, -128, -128, 127)
-    yield QFc(5, 33, 7, 3, -4, -100, 127, rq=2)
-    yield QFc(2, 3, 1, 0, 0, -128, 127, rq=1, per_channel=False)
+    yield QConv.dense(1, 64, 12, -128, 10, -128, 127, rq=2, per_channel=False)
+    yield QConv.dense(1, 640, 128, 89, -128, -128, 127, rq=1)
+    yield QConv.dense(1, 8, 130, -128, -128, -128, 127)
+    yield QConv.dense(5, 33, 7, 3, -4, -100, 127, rq=2)
+    yield QConv.dense(2, 3, 1, 0, 0, -128, 127, rq=1, per_channel=False)
 
 
 def fields_of(fields: dict[str, int]) -> Array:

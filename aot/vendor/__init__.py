@@ -19,7 +19,6 @@ from aot.vendor.pattern_ast import Pat
 from aot.vendor.qdq_guard import outside_of_quantised
 from aot.vendor.quantisation import Quantisation, activated, constant_bounds, dequantised, quantised
 from aot.vendor.quantised_cases import quantised_values
-from aot.vendor.quantised_conv_add import QuantisedConvAdd
 from aot.vendor.quantised_pair import QuantisedPair
 from aot.vendor.quantised_pool import QuantisedPool
 from aot.vendor.quantised_product import QuantisedProduct
@@ -55,7 +54,6 @@ __all__ = [
     "Pat",
     "Pattern",
     "Quantisation",
-    "QuantisedConvAdd",
     "QuantisedPair",
     "QuantisedPool",
     "QuantisedProduct",

@@ -92,8 +92,8 @@ def conv_cases() -> Iterator[Case]:
     yield product(quantised_values(2, 17, 7, 6), quantised_values(17, 1, 3, 3), 0, zx=127, **deep)
     row: dict[str, Any] = {"conv.pads": [2, 0]}
     yield product(quantised_values(1, 6, 14), quantised_values(4, 6, 3), 0, **row)
-    dilated: dict[str, Any] = {"conv.dilations": [2, 3]}
-    yield product(quantised_values(1, 6, 8, 8), quantised_values(5, 6, 3, 3), 0, **dilated)
+    apart: dict[str, Any] = {"conv.dilations": [2, 3]}
+    yield product(quantised_values(1, 6, 8, 8), quantised_values(5, 6, 3, 3), 0, **apart)
     halves: dict[str, Any] = {"conv.group": 2}
     yield product(quantised_values(1, 6, 5, 5), quantised_values(8, 3, 3, 3), 0, **halves)
     yield product(quantised_values(1, 2, 3, 4, 5), quantised_values(3, 2, 2, 2, 2), 0)
@@ -137,3 +137,35 @@ def product_operands(x: Array, w: Array, steps: Array) -> tuple[Array, ...]:
     zeros, (sx, zx) = np.zeros(steps.size, np.int8), kind(0.031, -3)
     b = np.arange(steps.size, dtype=np.int32) * 300
     return x, sx, zx, w, steps, zeros, b, sx * steps, zeros.astype(np.int32)
+
+
+def conv_add_cases() -> Iterator[Case]:
+    """Convolutions whose int8 quantised values are added to others."""
+    for shape, kernel, pads in (
+        ((1, 16, 6, 7), (16, 16, 3, 3), [1, 1, 1, 1]),
+        ((2, 5, 9, 4), (6, 5, 1, 1), [0, 0, 0, 0]),
+        ((1, 32, 5, 6), (8, 32, 1, 1), [0, 0, 0, 0]),
+        ((1, 3, 7, 9), (4, 3, 3, 3), [1, 1, 1, 1]),
+    ):
+        w, r = quantised_values(*kernel), quantised_values(shape[0], kernel[0], *shape[2:], seed=7)
+        steps = np.linspace(0.004, 0.011, kernel[0]).astype(np.float32)
+        width = np.sqrt(w.size / kernel[0]) * 74 * 74 * 0.031 * 0.0075 / 40
+        operands = (
+            *product_operands(quantised_values(*shape), w, steps),
+            *kind(width, 4),
+            *kind(width, 4),
+        )
+        tail = (r, *kind(width * 0.73, -20), *kind(width * 1.13, -100))
+        named: dict[str, Any] = {"conv.pads": pads, "w_dq.axis": 0, "b_dq.axis": 0}
+        yield quantised_case(*operands, *tail, fed=(0, 13), **named)
+
+
+def transposed_cases() -> Iterator[Case]:
+    """Transposed convolutions: steps, output padding, dilations."""
+    for shape, kernel, named in (
+        ((1, 5, 4, 3), (5, 6, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ((2, 3, 4, 5), (3, 4, 2, 3), {"strides": [3, 1], "output_padding": [1, 0]}),
+        ((1, 4, 7), (4, 3, 4), {"strides": [2], "dilations": [2]}),
+    ):
+        attrs: dict[str, Any] = {f"conv.{k}": v for k, v in named.items()}
+        yield product(quantised_values(*shape), quantised_values(*kernel), 1, **attrs)

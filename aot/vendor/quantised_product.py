@@ -2,14 +2,16 @@
 """A matched product of quantised values with constant weights: its operands as one record.
 
 The product is a Conv, ConvTranspose, MatMul or Gemm between DequantizeLinear and QuantizeLinear,
-with a bias and a Relu or Clip or without. Its sums are integers of scale x.s * w.scale.
+with a bias and a Relu or Clip or without. Its sums are integers of scale x.s * w.scale. Quantised
+values `r` may be added to the sums, or to the product's own quantised values, which are called `c`
+then and its Relu or Clip `act1`; those of the whole match are always called `y`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,11 +20,13 @@ from aot.ir.dtypes import S8, U8, DType
 from aot.ir.graph_nodes import Array
 from aot.vendor.cases import Case
 from aot.vendor.fixed_point import multiply
-from aot.vendor.match import PRODUCTS, Match, NodeRef
+from aot.vendor.match import PRODUCTS, Match, NodeRef, product_shape, same_shapes
+from aot.vendor.matcher import attribute
 from aot.vendor.pattern import OP, Pat, Var, either
 from aot.vendor.quantisation import (
     QUANTISED_TYPES,
     Quantisation,
+    activated,
     all_hold,
     bounds,
     constant_bounds,
@@ -30,8 +34,15 @@ from aot.vendor.quantisation import (
     known,
     quantisation,
 )
-from aot.vendor.quantised_cases import conv_cases, fc_cases, product
-from aot.vendor.requant import FLOAT, MAX_SUM, TFLITE, fixed_point, multipliers, refusal
+from aot.vendor.quantised_cases import (
+    conv_add_cases,
+    conv_cases,
+    fc_cases,
+    product,
+    transposed_cases,
+)
+from aot.vendor.quantised_pair import QuantisedPair
+from aot.vendor.requant import FLOAT, MAX_SUM, SUMS, TFLITE, fixed_point, multipliers, refusal
 from aot.vendor.window_shape import WindowShape
 
 #: A float bias is rounded to whole units of the sum where that moves no result by more than this.
@@ -58,69 +69,55 @@ class Weights:
         return self.data.astype(np.int8 if self.symmetric else np.int16)
 
 
-def weights_of(m: Match, axis: int) -> Weights:
-    """Operand `w` with the output channels, `axis`, in front."""
-    w = quantisation(m, "w")
-    assert m.w.data is not None
-    data = np.moveaxis(np.asarray(m.w.data).astype(np.int64), axis, 0)
+def weights_of(m: Match) -> Weights:
+    """Operand `w` with the output channels in front, of every group of a ConvTranspose."""
+    w, node = quantisation(m, "w"), product_node(m)
+    data = np.moveaxis(np.asarray(m.w.data).astype(np.int64), out_axis(node), 0)
     data = data - w.zero.reshape((-1, *[1] * (data.ndim - 1)))
-    scale, groups = w.scale.reshape(-1).astype(np.float32), groups_of_transposed(m)
-    if groups == 1:
-        return Weights(data, scale)
+    scale = w.scale.reshape(-1).astype(np.float32)
+    # The weights of a ConvTranspose have the output channels of one group only.
+    groups = int(node.attr("group", 1)) if node.op_type == "ConvTranspose" else 1
     parts = data.reshape(len(data), groups, -1, *data.shape[2:]).swapaxes(0, 1)
-    whole = np.ascontiguousarray(parts).reshape(-1, *parts.shape[2:])
+    whole = np.ascontiguousarray(parts).reshape(-1, *parts.shape[2:]) if groups > 1 else data
     return Weights(whole, np.tile(scale, groups) if scale.size > 1 else scale)
 
 
-def groups_of_transposed(m: Match) -> int:
-    """Groups of a ConvTranspose, whose weights have the output channels of one only; else 1."""
-    nodes = (n for n in m.nodes if n.op_type == "ConvTranspose")
-    return next((int(n.attr("group", 1)) for n in nodes), 1)
-
-
-def weights_known(m: Match, axes: tuple[int, ...]) -> Iterator[tuple[bool, str]]:
-    """Checks of the constant operand `w` whose output channels are one of `axes`."""
-    zero = m.zw
-    constant = m.w.is_const and m.sw.is_const and (zero is None or zero.is_const)
+def weights_known(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of the constant operand `w`."""
+    constant = m.w.is_const and m.sw.is_const and (m.zw is None or m.zw.is_const)
     yield constant, "weights that are computed at run time (needs constants)"
     yield m.w.dtype in (S8, U8), f"weights of {m.w.dtype} (needs int8 or uint8)"
-    count = math.prod(m.sw.shape)
-    rank = m.w.rank
-    axis = int(m.w_dq.attr("axis", 1)) % rank
-    wanted = {a % rank for a in axes}
-    per_channel = len(m.sw.shape) == 1 and axis in wanted and count == m.w.shape[axis]
-    yield count == 1 or per_channel, f"{count} scales of weights along axis {axis}"
+    count, axis = math.prod(m.sw.shape), int(m.w_dq.attr("axis", 1)) % m.w.rank
+    along = len(m.sw.shape) == 1 and axis == out_axis(product_node(m)) % m.w.rank
+    fits = count == 1 or (along and count == m.w.shape[axis])
+    yield fits, f"{count} scales of weights along axis {axis}"
 
 
-def bias_of(m: Match, sx: np.float32, w: Weights, sy: np.float32) -> tuple[Array | None, str]:
-    """The bias in units of the sums (int64), or None and why there is none."""
+def bias_of(m: Match, sx: np.float32, w: Weights, sy: np.float32) -> tuple[Array, str]:
+    """The bias in units of the sums (int64), and why there is none ("" = there is one)."""
     unit = np.asarray(sx, np.float32) * w.scale
-    count = len(w.data)
-    b, f = m.values.get("b"), m.values.get("f")
-    if b is None and f is None:
+    count, nothing = len(w.data), np.zeros(0, np.int64)
+    quantised_bias, given = m.values.get("b"), m.values.get("b") or m.values.get("f")
+    if given is None:
         return np.zeros(count, np.int64), ""
-    given = b if b is not None else f
-    assert given is not None
-    if not given.is_const or (b is not None and not m.sb.is_const):
-        return None, "a bias that is computed at run time (needs a constant)"
+    if not given.is_const or (quantised_bias is not None and not m.sb.is_const):
+        return nothing, "a bias that is computed at run time (needs a constant)"
     if math.prod(given.shape) not in (1, count):
-        return None, f"a bias of shape {list(given.shape)} for {count} channels"
-    if b is None:
+        return nothing, f"a bias of shape {list(given.shape)} for {count} channels"
+    if quantised_bias is None:
         exact = np.asarray(given.data, np.float64).reshape(-1) / unit.astype(np.float64)
     else:
         own = quantisation(m, "b")
-        ratio = own.scale.reshape(-1).astype(np.float64) / unit.astype(np.float64)
-        whole = (np.asarray(b.data).astype(np.int64).reshape(-1) - own.zero.reshape(-1)).astype(
-            np.float64
-        )
-        exact = whole * ratio
+        whole = np.asarray(given.data).astype(np.int64).reshape(-1) - own.zero.reshape(-1)
+        exact = whole * (own.scale.reshape(-1).astype(np.float64) / unit.astype(np.float64))
     exact = np.broadcast_to(exact, (count,))
     if not np.all(np.isfinite(exact)) or np.any(np.abs(exact) >= 2.0**31):
-        return None, "a bias that the sums cannot hold"
+        return nothing, "a bias that the sums cannot hold"
     rounded = np.rint(exact)
     moved = float(np.max(np.abs(exact - rounded) * unit / sy, initial=0.0))
     if moved > BIAS_ERROR:
-        return None, f"a bias that is no multiple of the sums' scale (moves results by {moved:.3g})"
+        why = f"a bias that is no multiple of the sums' scale (moves results by {moved:.3g})"
+        return nothing, why
     return rounded.astype(np.int64), ""
 
 
@@ -129,12 +126,14 @@ class QuantisedProduct:
     """A product of quantised values `x` with constant weights, as the match says it; made once by
     `of`.
 
-    `x` and `y` are element type, scale and zero point of what is read and of the result, `limits`
-    the lowest and highest quantised value of the result (its Relu or Clip included), `added` the
-    quantised values `r` of a sum in the same match (None: there are none). `w` has the output
-    channels first and no zero points. `bias` is int64 in units of the sums, one per output channel,
-    without what the zero point of `x` adds (`folded` has that). `window` is None for a matrix
-    product. `why` says why no kernel can hold the sums ("" = they fit); `bias` is empty then.
+    `x` and `y` are element type, scale and zero point of what is read and of the product's result,
+    `limits` the lowest and highest quantised value of the result (its Relu or Clip included),
+    `added` the quantised values `r` of a sum in the same match (None: there are none). `w` has the
+    output channels first and no zero points. `bias` is int64 in units of the sums, one per output
+    channel, without what the zero point of `x` adds (`folded` has that). `window` is None for a
+    matrix product. `why` says why no kernel can hold the sums ("" = they fit); `bias` is empty
+    where it is the reason. `total` is the sum of the product's own quantised values (its `a`) and
+    of `r` (its `b`), None where the match has no quantised values between.
     """
 
     node: NodeRef
@@ -147,30 +146,35 @@ class QuantisedProduct:
     groups: int = 1
     added: Quantisation | None = None
     why: str = ""
+    total: QuantisedPair | None = None
 
     @classmethod
-    def of(cls, m: Match, rq: int = FLOAT, result: str = "y", mark: str = "") -> QuantisedProduct:
-        """The product of `m` whose quantised values are called `result`, in the arithmetic `rq`.
+    def of(cls, m: Match, rq: int = FLOAT) -> QuantisedProduct:
+        """The product of `m` in the arithmetic `rq`; SUMS leaves every channel as it is.
 
-        `mark` ends the names of its activation, as in `activated`. Parameters of quantised values,
-        weights and bias must be constants: `checks` yields that first.
+        Parameters of quantised values, weights and bias must be constants: `checks` yields that
+        first.
         """
-        node = product_node(m)
-        x, y, w = quantisation(m, "x"), quantisation(m, result), weights_of(m, out_axis(node))
-        reason = refusal(float(x.s), w.scale, float(y.s))
-        bias, why = (None, reason) if reason else bias_of(m, x.s, w, y.s)
-        if bias is None:
-            bias = np.zeros(0, np.int64)
-        else:
+        node, inner = product_node(m), stored_between(m)
+        x, y, w = quantisation(m, "x"), quantisation(m, "c" if inner else "y"), weights_of(m)
+        bias, why = np.zeros(0, np.int64), refusal(float(x.s), w.scale, float(y.s))
+        if not why:
+            bias, why = bias_of(m, x.s, w, y.s)
+        if not why and rq != SUMS:
             w, bias = without_constants(w, bias, x, y, rq)
-            largest = int(largest_sums(w, bias, x.signed()).max(initial=0))
-            why = "" if largest < MAX_SUM else f"sums up to {largest} (needs less than {MAX_SUM})"
         convolves = node.op_type in CONVOLUTIONS
         window = WindowShape.of(node, m.w.shape[2:]) if convolves else None
         groups = int(node.attr("group", 1)) if convolves else 1
         scale = m.values.get("sr")
         added = quantisation(m, "r") if scale is not None and scale.is_const else None
-        return cls(node, x, y, bounds(m, y, mark), w, bias, window, groups, added, why)
+        limits, total = bounds(m, y, "1" if inner else ""), None
+        if inner and added is not None:
+            last = quantisation(m, "y")
+            total = QuantisedPair("Add", y, added, last, bounds(m, last))
+        made = cls(node, x, y, limits, w, bias, window, groups, added, why, total)
+        largest = 0 if why else int(made.largest.max(initial=0))
+        sums = f"sums up to {largest} (needs less than {MAX_SUM})"
+        return made if largest < MAX_SUM else replace(made, why=sums, bias=bias[:0])
 
     @property
     def depthwise(self) -> bool:
@@ -184,8 +188,13 @@ class QuantisedProduct:
 
     @property
     def largest(self) -> Array:
-        """Bounds of the sums of every output channel, whatever is done first (int64)."""
-        return largest_sums(self.w, self.bias, self.x.signed())
+        """Bounds of the sums of every output channel (int64), with the zero point in the bias or
+        taken off."""
+        total, x = np.abs(self.w.data).reshape(len(self.w.data), -1).sum(axis=1), self.x.signed()
+        low, high = x.range
+        furthest = max(abs(low - x.z), abs(high - x.z))
+        folded = total * abs(x.z) + total * max(abs(low), high)
+        return np.asarray(np.maximum(total * furthest, folded) + np.abs(self.bias))
 
     def multipliers(self, rq: int) -> tuple[Array, Array | None]:
         """What sums are multiplied by, as `requant.multipliers` has it: one, or one per channel.
@@ -199,13 +208,25 @@ class QuantisedProduct:
         return multipliers(float(self.x.s), scale, float(self.y.s), rq, of)
 
     @staticmethod
-    def conv_pattern() -> Pat:
-        """A Conv of quantised values `x` with quantised values `w`; a bias of quantised values `b`,
-        of floats `f`, or none."""
-        x, w = dequantised("x"), dequantised("w")
+    def conv_pattern(op_type: str = "Conv") -> Pat:
+        """A Conv (or ConvTranspose) of quantised values `x` with quantised values `w`; a bias of
+        quantised values `b`, of floats `f`, or none."""
+        x, w, made = dequantised("x"), dequantised("w"), getattr(OP, op_type)
         return either(
-            OP.Conv(x, w, dequantised("b"), _outputs=["conv"]),
-            OP.Conv(x, w, Var("f"), _outputs=["conv"], _optional=1),
+            made(x, w, dequantised("b"), _outputs=["conv"]),
+            made(x, w, Var("f"), _outputs=["conv"], _optional=1),
+        )
+
+    @staticmethod
+    def conv_add_pattern() -> Pat:
+        """The sum of the quantised values `c` of a Conv, with its own Relu or Clip, and of
+        quantised values `r`; the node is called `op`."""
+        product = activated(QuantisedProduct.conv_pattern(), "1")
+        c = OP.QuantizeLinear(product, Var("sc"), Var("zc"), _optional=1, _outputs=["c"])
+        return OP.Add(
+            OP.DequantizeLinear(c, Var("sd"), Var("zd"), _optional=1),
+            dequantised("r"),
+            _outputs=["op"],
         )
 
     @staticmethod
@@ -215,34 +236,47 @@ class QuantisedProduct:
         x, w = x or dequantised("x"), dequantised("w")
         dot = OP.MatMul(x, w, _outputs=["dot"])
         return either(
-            OP.Add(dot, dequantised("b")),
+            OP.Add(dot, dequantised("b"), _outputs=["biased"]),
             OP.Gemm(x, w, dequantised("b"), _outputs=["dot"]),
-            OP.Add(dot, Var("f")),
+            OP.Add(dot, Var("f"), _outputs=["biased"]),
             OP.Gemm(x, w, Var("f"), _outputs=["dot"], _optional=1),
             dot,
         )
 
     @staticmethod
     def checks(
-        m: Match, types: Sequence[DType] = QUANTISED_TYPES, result: str = "y", mark: str = ""
+        m: Match, types: Sequence[DType] = QUANTISED_TYPES, rqs: Sequence[int] = (FLOAT, TFLITE)
     ) -> Iterator[tuple[bool, str]]:
-        """Checks that integers can compute the product, which `of` may then read.
+        """Checks that integers can compute the product and a sum behind it, which `of` may then
+        read.
 
-        `types` are the element types that x, the result and quantised values `r` of a sum may have.
+        `types` are the element types that all quantised values but the weights may have, `rqs`
+        the arithmetics that `of` is asked for.
         """
-        if types is not QUANTISED_TYPES:
-            yield from known(m, "x", result, types=types)
-        if result == "y" and "r" in m.values:
-            yield from known(m, "r", types=types)
+        names = ["x", *["c"] * stored_between(m), *["r"] * ("r" in m.values), "y"]
         convolves = product_node(m).op_type in CONVOLUTIONS
-        yield from conv_fits(m, result, mark) if convolves else dense_fits(m)
+        fits = yield from all_hold(window_fits(m) if convolves else dense_fits(m))
+        yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
+        yield m.y.shape == product_shape(m), "an operand that adds axes"
+        if "r" in m.values:
+            yield same_shapes(m, m.r)
+            yield not m.r.is_const, "the sum with a constant"
+        for mark in ("", "1"):
+            yield from constant_bounds(m, mark)
+        ready = yield from all_hold([*known(m, *names, types=types), *weights_known(m)])
+        if not (fits and ready):
+            return
+        reasons = [k.why for rq in rqs if (k := QuantisedProduct.of(m, rq)).why]
+        yield not reasons, reasons[0] if reasons else ""
+        if stored_between(m):
+            yield from total_fits(m)
 
     @staticmethod
     def weights_symmetric(m: Match) -> Iterator[tuple[bool, str]]:
         """Checks that int8 holds the weights less their zero points, where these are constants."""
-        ready = m.w.is_const and m.sw.is_const and (m.zw is None or m.zw.is_const)
-        fits = ready and weights_of(m, out_axis(product_node(m))).symmetric
-        yield fits or not ready, "weights less their zero points do not fit int8"
+        ready = m.w.rank > 1 and m.w.is_const and m.sw.is_const and (m.zw is None or m.zw.is_const)
+        fits = not ready or weights_of(m).symmetric
+        yield fits, "weights less their zero points do not fit int8"
 
     @staticmethod
     def example(x: Array, w: Array, axis: int, **more: Any) -> Case:
@@ -259,6 +293,16 @@ class QuantisedProduct:
         yield from conv_cases()
 
     @staticmethod
+    def conv_add_cases() -> Iterator[Case]:
+        """Test cases of `conv_add_pattern`."""
+        yield from conv_add_cases()
+
+    @staticmethod
+    def transposed_cases() -> Iterator[Case]:
+        """Test cases of `conv_pattern` of a ConvTranspose."""
+        yield from transposed_cases()
+
+    @staticmethod
     def dense_cases() -> Iterator[Case]:
         """Test cases of `dense_pattern`."""
         yield from fc_cases()
@@ -269,6 +313,11 @@ def product_node(m: Match) -> NodeRef:
     return next(n for n in m.nodes if n.op_type in PRODUCTS)
 
 
+def stored_between(m: Match) -> bool:
+    """Whether the product has quantised values `c` of its own, to which others are added."""
+    return "sc" in m.values
+
+
 def out_axis(node: NodeRef) -> int:
     """The axis of the output channels in the weights of a product."""
     if node.op_type == "Conv":
@@ -276,44 +325,56 @@ def out_axis(node: NodeRef) -> int:
     return 0 if node.op_type == "Gemm" and node.attr("transB", 0) else 1
 
 
-def conv_fits(m: Match, result: str = "y", mark: str = "") -> Iterator[tuple[bool, str]]:
-    """Checks of a convolution whose quantised values are `result`."""
+def window_fits(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of the operands of a convolution."""
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
-    ready = yield from all_hold([*known(m, "x", result), *weights_known(m, (0,))])
-    yield from constant_bounds(m, mark)
-    yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
-    if m.w.is_const and ready:
-        yield from product_fits(m, result)
+    pad = m.conv.attr("auto_pad", "NOTSET")
+    yield pad == "NOTSET", f"auto_pad {pad!r} (needs explicit pads)"
 
 
 def dense_fits(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks of a matrix product with constant weights of rank 2."""
-    axis, rows = out_axis(m.dot), m.x_dq.shape
-    yield len(rows) >= 2, f"rank {len(rows)} (needs 2 or more)"
+    """Checks of the operands of a matrix product."""
+    rank = len(m.x_dq.shape)
+    yield rank >= 2, f"rank {rank} (needs 2 or more)"
     yield m.w.rank == 2, f"weights of rank {m.w.rank} (needs 2)"
-    yield from constant_bounds(m)
-    plain = not m.dot.attr("transA", 0)
-    yield plain, "transA 1 (needs 0)"
+    yield not m.dot.attr("transA", 0), "transA 1 (needs 0)"
     one = all(float(m.dot.attr(k, 1.0)) == 1.0 for k in ("alpha", "beta"))
     yield one, "Gemm with alpha or beta other than 1"
-    yield 0 not in rows + m.y.shape, f"an empty tensor {list(rows)}"
-    conditions = list(known(m, "x", "y"))
-    if m.w.rank == 2:
-        conditions += weights_known(m, (axis,))
-        yield m.y.shape == (*rows[:-1], m.w.shape[axis]), "a bias that adds axes"
-    ready = yield from all_hold(conditions)
     bias = m.values.get("b") or m.values.get("f")
-    if bias is not None and math.prod(bias.shape) > 1:
-        yield bias.shape[-1] == math.prod(bias.shape), f"a bias of shape {list(bias.shape)}"
-    if m.w.rank == 2 and ready:
-        yield from product_fits(m)
+    row = bias is None or math.prod(bias.shape) in (1, *bias.shape[-1:])
+    yield row, f"a bias of shape {list(bias.shape) if bias else []}"
 
 
-def product_fits(m: Match, result: str = "y") -> Iterator[tuple[bool, str]]:
-    """Checks that kernels can hold the product's sums in every arithmetic."""
-    made = (QuantisedProduct.of(m, rq, result) for rq in (FLOAT, TFLITE))
-    reasons = [found.why for found in made if found.why]
-    yield not reasons, reasons[0] if reasons else ""
+def total_fits(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of the sum of a convolution's quantised values and others."""
+    yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
+    groups = int(m.conv.attr("group", 1))
+    yield groups == 1, f"group {groups} (needs 1)"
+    # The one with the smaller windows (a shortcut) comes first, and with it goes what it reads.
+    smaller = depth_beside(m) <= math.prod(m.w.shape[1:])
+    yield smaller, "the other operand is the larger convolution"
+    same = m.sd.is_const and np.array_equal(m.sd.data, m.sc.data)
+    same = same and (m.zd is None) == (m.zc is None)
+    same = same and (m.zd is None or (m.zd.is_const and np.array_equal(m.zd.data, m.zc.data)))
+    yield same, "quantised values that are read with other parameters"
+    yield from QuantisedProduct.weights_symmetric(m)
+    total = QuantisedProduct.of(m).total
+    assert total is not None
+    yield from total.sum_fits()
+
+
+def depth_beside(m: Match) -> int:
+    """Products per result of the plain convolution that makes `r` for this sum alone, or 0."""
+    node = m.r.ir.producer()
+    if len(m.r.ir.uses()) != 1 or node is None or node.op_type != "QuantizeLinear":
+        return 0
+    while node is not None and node.op_type in ("QuantizeLinear", "Relu", "Clip"):
+        made = node.inputs[0]
+        node = made.producer() if made is not None and len(made.uses()) == 1 else None
+    if node is None or node.op_type != "Conv" or attribute(node, "group", 1) != 1:
+        return 0
+    w = node.inputs[1]
+    return math.prod(int(str(d)) for d in w.shape[1:]) if w is not None and w.shape else 0
 
 
 def without_constants(
@@ -345,13 +406,3 @@ def requantised(total: int, sx: np.float32, sw: np.float32, y: Quantisation, rq:
     else:
         value = float(np.rint(np.float32(total) * np.float32(np.float32(sx * sw) / y.s)))
     return int(np.clip(value, low, high))
-
-
-def largest_sums(w: Weights, bias: Array, x: Quantisation) -> Array:
-    """Bounds of the sums that a kernel may form, one per output channel, with the zero point in the
-    bias or taken off."""
-    total = np.abs(w.data).reshape(len(w.data), -1).sum(axis=1)
-    low, high = x.range
-    furthest = max(abs(low - x.z), abs(high - x.z))
-    folded = total * abs(x.z) + total * max(abs(low), high)
-    return np.asarray(np.maximum(total * furthest, folded) + np.abs(bias))

@@ -18,6 +18,8 @@ FLOAT = 0
 INTEGER = 1
 #: The arithmetic of TensorFlow Lite's fixed point, asked for by `--requant tflite` (RQ 2).
 TFLITE = 2
+#: No arithmetic: kernels hand on the sums themselves, AOT_REQUANT_NONE (RQ 3).
+SUMS = 3
 
 #: Sums of RQ 2 must stay below this, and every kernel's sums below 2^31.
 MAX_SUM = 2**30

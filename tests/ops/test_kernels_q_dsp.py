@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from aot.ops.quantised import conv_dsp
-from aot.ops.quantised.shapes import QCall, QConv, QFc
+from aot.ops.quantised.shapes import QCall, QConv
 from aot.vendor.requant import multipliers
 from kernel_driver import M4, RUNTIME, WARN, Board, Invocation, run, source
 from needs import need
@@ -34,7 +35,7 @@ def rescaled(acc: Array, sx: float, sw: Array, sy: float, rq: int) -> Array:
     return np.asarray((high + half) // 2**right, np.int64)
 
 
-def quantised_values(acc: Array, s: QConv | QFc, scale: tuple[float, Array, float]) -> Array:
+def quantised_values(acc: Array, s: QConv, scale: tuple[float, Array, float]) -> Array:
     """The stored quantised values."""
     return np.asarray(np.clip(rescaled(acc, *scale, s.rq) + s.y_zero, s.lo, s.hi), np.int8)
 
@@ -75,18 +76,16 @@ Planned = tuple[Invocation, Array]
 
 
 def invocation(
-    call: QCall, s: QConv | QFc, x: Array, scale: tuple[float, Array, float], expected: Array
+    call: QCall, s: QConv, x: Array, scale: tuple[float, Array, float], expected: Array
 ) -> Planned:
     mult, shift = multipliers(*scale, s.rq)
     given = [x, call.weights, call.bias, mult, shift]
     instance = {"RQ": s.rq, "PC": int(s.per_channel), **call.instance}
-    made = Invocation(
-        call.kernel, expected.size, given, call.scratch, s.fields(), instance, call.header
-    )
+    made = Invocation(call.kernel, expected.size, given, call.scratch, s.fields(), instance)
     return made, expected.reshape(-1)
 
 
-def scales(rng: Any, s: QConv | QFc, count: int, sums: Array) -> tuple[float, Array, float]:
+def scales(rng: Any, s: QConv, count: int, sums: Array) -> tuple[float, Array, float]:
     """Scales that spread the sums over the quantised values and a little beyond."""
     spread = float(np.abs(sums).max()) / 150.0 + 1.0
     sw = rng.uniform(0.3, 1.0, count if s.per_channel else 1).astype(np.float32)
@@ -103,8 +102,8 @@ def conv_case(s: QConv, groups: int = 1, weights: str = "random", big: float = 1
         x[:] = np.where(rng.random(x.shape) < 0.5, -128, 127)
     bias = rng.integers(-3000, 3000, s.oc)
     folded = bias - s.x_zero * w.astype(np.int64).sum(axis=(1, 2, 3))
-    plan = conv_dsp.plan_conv if groups == 1 else conv_dsp.plan_depthwise
-    call = plan(s, w, folded.astype(np.int32), "speed")
+    s = replace(s, kind="conv" if groups == 1 else "dwconv")
+    call = conv_dsp.plan(s, w, folded.astype(np.int32), "speed")
     sums = conv_sums(s, x, w, folded, groups)
     sx, sw, sy = scales(rng, s, s.oc, sums)
     if weights == "uneven":  # channels of every shift
@@ -114,17 +113,17 @@ def conv_case(s: QConv, groups: int = 1, weights: str = "random", big: float = 1
     return invocation(call, s, x, scale, quantised_values(sums, s, scale))
 
 
-def fc_case(s: QFc, weights: str = "random") -> Planned:
-    rng = np.random.default_rng(s.k + s.n)
-    x = rng.integers(-128, 128, (s.m, s.k)).astype(np.int8)
-    w = rng.integers(-127, 128, (s.n, s.k)).astype(np.int8)
+def fc_case(s: QConv, weights: str = "random") -> Planned:
+    rng = np.random.default_rng(s.ic + s.oc)
+    x = rng.integers(-128, 128, (s.ow, s.ic)).astype(np.int8)
+    w = rng.integers(-127, 128, (s.oc, s.ic)).astype(np.int8)
     if weights == "extreme":
         w[:] = np.where(rng.random(w.shape) < 0.5, -128, 127)
-    bias = rng.integers(-3000, 3000, s.n)
+    bias = rng.integers(-3000, 3000, s.oc)
     folded = bias - s.x_zero * w.astype(np.int64).sum(axis=1)
-    call = conv_dsp.plan_fc(s, w, folded.astype(np.int32), "speed")
+    call = conv_dsp.plan(s, w[:, :, None, None], folded.astype(np.int32), "speed")
     sums = x.astype(np.int64) @ w.T.astype(np.int64) + folded
-    scale = scales(rng, s, s.n, sums)
+    scale = scales(rng, s, s.oc, sums)
     return invocation(call, s, x, scale, quantised_values(sums, s, scale))
 
 
@@ -162,7 +161,7 @@ def cases() -> list[Planned]:
             conv_case(shape(4, 6, 7, 10, (3, 3), (1, 1), rq=rq)),
             conv_case(shape(8, 6, 11, 8, (3, 3), (1, 1), rq=rq), groups=8),
             conv_case(shape(4, 6, 5, 4, (3, 3), (1, 1), 2, rq=rq), groups=4),
-            fc_case(QFc(3, 21, 6, 5, -7, -128, 127, rq)),
+            fc_case(QConv.dense(3, 21, 6, 5, -7, -128, 127, rq)),
         ]
     out += [
         conv_case(shape(1, 9, 10, 6, (5, 4), (2, 1), 2)),
@@ -197,9 +196,9 @@ def cases() -> list[Planned]:
             for s, groups in PARTS
             for first, past in ROWS
         ),
-        fc_case(QFc(1, 64, 10, -128, -7, -128, 127, 2)),
-        fc_case(QFc(2, 16, 4, 3, -128, -128, 100, 2, False)),
-        fc_case(QFc(1, 1024, 6, -128, 4, -128, 127, 2), "extreme"),
+        fc_case(QConv.dense(1, 64, 10, -128, -7, -128, 127, 2)),
+        fc_case(QConv.dense(2, 16, 4, 3, -128, -128, 100, 2, False)),
+        fc_case(QConv.dense(1, 1024, 6, -128, 4, -128, 127, 2), "extreme"),
     ]
     return out
 
@@ -239,7 +238,7 @@ def test_instructions_per_product(tmp_path: Path) -> None:
     need("qemu-system-arm")
     s = shape(64, 8, 8, 64, (3, 3), (1, 1))
     point, rows = shape(64, 12, 12, 64, (1, 1)), shape(32, 24, 24, 32, (3, 3), (1, 1))
-    dense = QFc(1, 640, 128, 3, -128, -128, 127, 2)
+    dense = QConv.dense(1, 640, 128, 3, -128, -128, 127, 2)
     planned = [conv_case(s), conv_case(point), conv_case(rows, groups=32), fc_case(dense)]
     results = run(tmp_path, [c for c, _ in planned], M4)
     check(results, planned)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from aot.ops.quantised import conv_mve
-from aot.ops.quantised.shapes import QConv, QFc
+from aot.ops.quantised.shapes import QConv
 from aot.vendor import requant
 from kernel_cases_q import Scales, depthwise_shapes, finished, products, shape, shapes, sums
 from kernel_driver import M55, Invocation, run
@@ -28,7 +28,7 @@ def drawn(rng: Any, low: int, *size: int) -> Array:
     return np.clip(rng.integers(-160, 160, size), low, 127).astype(np.int8)
 
 
-def scales(rng: Any, s: QConv | QFc, acc: Array, factor: float) -> Scales:
+def scales(rng: Any, s: QConv, acc: Array, factor: float) -> Scales:
     """Multipliers that spread the sums over the quantised values and a little beyond, times
     `factor`."""
     count = acc.shape[-1] if s.per_channel else 1
@@ -37,7 +37,7 @@ def scales(rng: Any, s: QConv | QFc, acc: Array, factor: float) -> Scales:
     return Scales(s.rq, *requant.multipliers(1.0, sw, 1.0, s.rq))
 
 
-def invocation(s: QConv | QFc, x: Array, call: Any, made: Scales, acc: Array) -> Planned:
+def invocation(s: QConv, x: Array, call: Any, made: Scales, acc: Array) -> Planned:
     instance = {"RQ": s.rq, "PC": int(s.per_channel), **call.instance}
     inputs = [x, call.weights, call.bias, made.mult, made.shift]
     expected = finished(acc, made, s)
@@ -49,7 +49,8 @@ def invocation(s: QConv | QFc, x: Array, call: Any, made: Scales, acc: Array) ->
 
 
 def conv(s: QConv, depthwise: bool = False, factor: float = 1.0) -> Planned:
-    s = replace(s, simd="mve", arch="arm", cpu="cortex-m55")
+    kind = "dwconv" if depthwise else "conv"
+    s = replace(s, simd="mve", arch="arm", cpu="cortex-m55", kind=kind)
     rng = np.random.default_rng(s.ih * 100 + s.oc + s.rq)
     x = drawn(rng, -128, s.n, s.ih, s.iw, s.ic)
     low = -127 if depthwise else -128
@@ -57,19 +58,18 @@ def conv(s: QConv, depthwise: bool = False, factor: float = 1.0) -> Planned:
     bias = rng.integers(-3000, 3000, s.oc)
     acc = sums(s, x, w, depthwise) + bias
     folded = bias - s.x_zero * w.astype(np.int64).sum(axis=(1, 2, 3))
-    plan = conv_mve.plan_depthwise if depthwise else conv_mve.plan_conv
-    call = plan(s, w, folded.astype(np.int32), "latency")
+    call = conv_mve.plan(s, w, folded.astype(np.int32), "latency")
     assert call.kernel.endswith("__mve")
     return invocation(s, x, call, scales(rng, s, acc, factor), acc)
 
 
-def fc(s: QFc) -> Planned:
-    rng = np.random.default_rng(s.k + s.n)
-    x, w = drawn(rng, -128, s.m, s.k), drawn(rng, -128, s.n, s.k)
-    bias = rng.integers(-3000, 3000, s.n)
+def fc(s: QConv) -> Planned:
+    rng = np.random.default_rng(s.ic + s.oc)
+    x, w = drawn(rng, -128, s.ow, s.ic), drawn(rng, -128, s.oc, s.ic)
+    bias = rng.integers(-3000, 3000, s.oc)
     acc = (x.astype(np.int64) - s.x_zero) @ w.astype(np.int64).T + bias
     folded = (bias - s.x_zero * w.astype(np.int64).sum(1)).astype(np.int32)
-    call = conv_mve.plan_fc(s, w, folded, "latency")
+    call = conv_mve.plan(s, w[:, :, None, None], folded, "latency")
     return invocation(s, x, call, scales(rng, s, acc, 1.0), acc)
 
 
@@ -134,12 +134,13 @@ def test_expected_values_are_not_saturated() -> None:
 def test_what_vectors_cannot_do_is_left_to_other_kernels() -> None:
     s = replace(shape(16, 16, 3, 3), simd="mve", arch="arm", cpu="cortex-m55")
     w, bias = np.full((16, 1, 1, 1), -128, np.int8), np.zeros(16, np.int32)
-    assert conv_mve.plan_depthwise(s, w, bias, "latency").kernel == "aot_qdwconv_s8"
+    deep = replace(s, kind="dwconv")
+    assert conv_mve.plan(deep, w, bias, "latency").kernel == "aot_qdwconv_s8"
     integer = replace(s, rq=requant.INTEGER)
     w = np.ones((16, 16, 1, 1), np.int8)
-    assert conv_mve.plan_conv(integer, w, bias, "latency").kernel == "aot_qconv_s8"
-    fc = QFc(1, 16, 16, 0, 0, -128, 127, requant.INTEGER)
-    assert conv_mve.plan_fc(fc, w[:, :, 0, 0], bias, "latency").kernel == "aot_qfc_s8"
+    assert conv_mve.plan(integer, w, bias, "latency").kernel == "aot_qconv_s8"
+    fc = QConv.dense(1, 16, 16, 0, 0, -128, 127, requant.INTEGER)
+    assert conv_mve.plan(fc, w, bias, "latency").kernel == "aot_qfc_s8"
 
 
 def test_plain_c_on_the_host(tmp_path: Path) -> None:
@@ -177,8 +178,8 @@ def test_rounding_on_cortex_m55(rq: int, tmp_path: Path) -> None:
         w = np.zeros((n, 1, 1, 1), np.int8)
         exact = np.where(np.arange(n) % 2 == 0, 2.0**-7, 2.0**-7 * (1 + 2.0**-23))
         made = Scales(rq, *requant.multipliers(1.0, exact.astype(np.float32), 1.0, rq))
-        plan = conv_mve.plan_depthwise if depthwise else conv_mve.plan_conv
-        call = plan(s, w, acc.astype(np.int32), "latency")
+        s = replace(s, kind="dwconv" if depthwise else "conv")
+        call = conv_mve.plan(s, w, acc.astype(np.int32), "latency")
         x = np.zeros((1, 1, 1, s.ic), np.int8)
         planned.append(invocation(s, x, call, made, acc.reshape(1, 1, 1, n)))
     check(run(tmp_path, [c for c, _ in planned], M55), planned)

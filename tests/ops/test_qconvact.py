@@ -86,3 +86,27 @@ def test_what_no_table_is_close_to_stays_float(op: str, tmp_path: Path) -> None:
     bundle = aot.compile(tmp_path / "m.onnx", tmp_path / "out")
     kernels = {n["kernel"] for n in bundle.manifest["nodes"]}
     assert not [k for k in kernels if "qconv" in k or "s32" in k], kernels
+
+
+@pytest.mark.parametrize("behind", ["Sigmoid", "Add"])
+def test_a_gemm_and_what_follows_is_one_integer_call(behind: str, tmp_path: Path) -> None:
+    """Weights are transposed, the bias is a row: as in a fully connected layer of PyTorch."""
+    rng, given = np.random.default_rng(5), {"x": (S8, (300, 60))}
+    net = Net(**given, **({"r": (S8, (300, 8))} if behind == "Add" else {}))
+    scales = rng.uniform(2e-4, 6e-4, 8).astype(np.float32)
+    w = net.dq(rng.integers(-127, 128, (8, 60)).astype(S8), scales, np.zeros(8, S8), axis=0)
+    bias = (rng.integers(-3000, 3000, 8) * np.float32(0.03) * scales).astype(np.float32)
+    dot = net.add("Gemm", net.dq("x", 0.03, S8(-7)), w, bias, transB=1)
+    if behind == "Add":
+        net.q(net.add("Add", dot, net.dq("r", 0.02, S8(11))), 0.03, S8(-4), out="y")
+    else:
+        net.q(net.add("Sigmoid", dot), 1 / 256, S8(-128), out="y")
+    model = net.model(y=S8)
+    onnx.save(model, tmp_path / "m.onnx")
+    bundle = aot.compile(tmp_path / "m.onnx", tmp_path / "out")
+    assert len(bundle.manifest["nodes"]) == 1, bundle.manifest["nodes"]
+    fed = {k: rng.integers(-128, 128, shape).astype(t) for k, (t, shape) in net.inputs.items()}
+    want, got = in_onnxruntime(model, fed)[0], bundle.load()(*fed.values())
+    off = np.abs(want.astype(int) - got)
+    assert off.max() <= 1 and np.mean(off > 0) <= 0.002, (off.max(), np.mean(off > 0))
+    assert np.unique(want).size > 30

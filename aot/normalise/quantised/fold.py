@@ -95,7 +95,7 @@ def _is_activated(reader: ir.Node, index: int) -> bool:
 def _has_staged_sums(product: ir.Node) -> bool:
     """Whether portable C computes sums of the product in stages: of windows and of rows."""
     trait = trait_of(product, Linear)
-    return trait is not None and not trait.transposed and not trait.within_groups
+    return trait is not None and not trait.within_groups
 
 
 def _with_bias(product: ir.Node) -> ir.Value:
@@ -141,7 +141,8 @@ def _adds_sums(product: ir.Node, three: tuple[ir.Node | None, ir.Node, ir.Node])
     """Whether portable C adds these sums: 8-bit quantised values, one group, rows or images."""
     bytes_only = all(n is not None and is_byte(quantised_value(n)) for n in three)
     ranks = [len(shape_of(v)) for v in product.inputs[:2] if v is not None]
-    if not adds_bias(product):
+    trait = trait_of(product, Linear)
+    if trait is None or not trait.groups:
         return bytes_only and ranks[1] == 2
     one = int(attribute(product, "group", 1)) == 1
     return bytes_only and one and ranks[0] in (3, 4)

@@ -10,15 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from aot.ir.dtypes import S8, S16, U8, U16
-from aot.ir.graph_nodes import Array
-from aot.ops.broadcast import stored
+from aot.ops.broadcast import collapse, stored
 from aot.ops.registry import portable
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef
@@ -30,9 +26,7 @@ from aot.vendor.quantisation import (
     quantised as requantised,
     value_of,
 )
-from aot.vendor.quantised_product import QuantisedProduct
 from aot.vendor.recorder import Handle, Recorder
-from aot.vendor.requant import multipliers, rq_of
 
 
 def quantised(name: str, inner: Pat, priority: int = 0) -> Pattern:
@@ -109,40 +103,13 @@ def flip(c: Recorder, y: Any, x: Any, like: ValueRef) -> None:
     c.call("aot_qflip", y, x, params, inplace=[(y, x)])
 
 
-@dataclass(frozen=True, slots=True)
-class Requant:
-    """Operands and instance constants of a requantising kernel."""
-
-    mult: Handle
-    shift: Handle | None
-    instance: dict[str, int]
-
-
-def requant(c: Recorder, sx: np.float32, sw: Array, sy: np.float32, of: str = "conv") -> Requant:
-    """Multipliers for sums of scale sx * sw, results of scale sy; one if all are equal.
-
-    `of` is the operator to TensorFlow Lite; per channel it treats all alike.
-    """
-    rq = rq_of(c)
-    sw = np.asarray(sw, np.float32).reshape(-1)
-    per_channel = sw.size > 1
-    if np.all(sw == sw[0]):
-        sw = sw[:1]
-    mult, shift = multipliers(float(sx), sw, float(sy), rq, "conv" if per_channel else of)
-    return Requant(
-        c.const(mult, "mult"),
-        None if shift is None else c.const(shift, "shift"),
-        {"RQ": rq, "PC": int(len(sw) > 1)},
+def batched(m: Match) -> dict[str, Any]:
+    """Parameters of a product of matrices `a` [..., m, k] and `b` [..., k, n] with leading axes."""
+    batch = collapse(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
+    (rows, depth), columns = m.a.shape[-2:], m.b.shape[-1]
+    a_stride, b_stride = (
+        tuple(s * size for s in own)
+        for own, size in zip(batch.strides, (rows * depth, depth * columns), strict=True)
     )
-
-
-def product_scales(c: Recorder, found: QuantisedProduct) -> Requant:
-    """Multipliers from the sums of a product to quantised values of its result; one if all are
-    equal."""
-    rq = rq_of(c)
-    mult, shift = found.multipliers(rq)
-    return Requant(
-        c.const(mult, "mult"),
-        None if shift is None else c.const(shift, "shift"),
-        {"RQ": rq, "PC": int(len(mult) > 1)},
-    )
+    steps = {"dims": batch.dims, "a_stride": a_stride, "b_stride": b_stride}
+    return {**steps, "m": rows, "k": depth, "n": columns}

@@ -6,14 +6,12 @@ The kernels are aot_q*_s8__dot of runtime_c/kernels; aot_qdot.h describes tiles 
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from aot.ops.quantised.conv_vector import padded
-from aot.ops.quantised.shapes import QCall, QConv, QFc
-
-Array = np.ndarray[Any, Any]
+from aot.ir.graph_nodes import Array
+from aot.ops.quantised.shapes import QCall, QConv, padded
 
 #: Vectors of channels of a tile, its segments, and the pixels of one in 16 and in 32 registers.
 VECTORS, SEGMENTS, FEW, MANY = 2, 2, 3, 7
@@ -30,9 +28,9 @@ def suits(simd: str, vlen: int, objective: str) -> bool:
     return simd == "dot" and vlen > 1 and objective != "ram"
 
 
-def flip(layer: QConv | QFc) -> int:
+def flip(conv: QConv) -> int:
     """AOT_QDOT_FLIP of the target's instruction: 128 where it multiplies unsigned bytes."""
-    return 128 if layer.arch == "x86_64" else 0
+    return 128 if conv.arch == "x86_64" else 0
 
 
 def split(w: Array) -> tuple[Array, Array]:
@@ -56,8 +54,10 @@ def length(pixels: int, most: int) -> int:
     return min(range(1, most + 1), key=lambda n: (-(-pixels // n) * (n + OVERHEAD), -n))
 
 
-def _product(kernel: str, conv: QConv, w: Array, bias: Array) -> QCall:
-    """The call for weights [oc, ic, kh, kw]."""
+def plan(conv: QConv, w: Array, bias: Array) -> QCall:
+    """The kernel for w [oc, ic, kh, kw] and bias [oc]."""
+    if conv.kind == "fc":  # rows of x are rows of pixels: strips are made of whole rows
+        conv = replace(conv, ih=conv.iw, oh=conv.ow, iw=1, ow=1)
     quantised, lacking = split(w)
     wz = bool(lacking.any())
     runs = quantised.transpose(0, 2, 3, 1)
@@ -78,7 +78,7 @@ def _product(kernel: str, conv: QConv, w: Array, bias: Array) -> QCall:
     folded = (bias.astype(np.int64) - flip(conv) * sums).astype(np.uint64).astype(np.uint32)
     parts = [folded.view(np.int32), *([lacking] if wz else [])]
     return QCall(
-        kernel,
+        conv.kernel("__dot"),
         pack(runs, vectors, conv.vlen),
         np.concatenate([padded(p, conv.vlen) for p in parts]),
         size + (4 * rows * pixels if wz else 0),
@@ -102,24 +102,3 @@ def _strip(conv: QConv, most: int) -> tuple[int, int, int]:
         copied, step = (rows - 1) * conv.sh + span, conv.sw * conv.ic
         pixels, lines = conv.ow, rows
     return pixels, lines, (copied * pitch + LENGTH * step + SLACK + 63) // 64 * 64
-
-
-def plan_conv(conv: QConv, w: Array, bias: Array) -> QCall:
-    """aot_qconv_s8__dot for w [oc, ic, kh, kw]."""
-    return _product("aot_qconv_s8__dot", conv, w, bias)
-
-
-def plan_fc(dense: QFc, w: Array, bias: Array) -> QCall:
-    """aot_qfc_s8__dot for w [n, k]."""
-    ones: dict[str, Any] = dict.fromkeys("n ow iw kh kw sh sw dh dw".split(), 1)
-    sizes: dict[str, Any] = {
-        "ic": dense.k,
-        "ih": dense.m,
-        "oh": dense.m,
-        "oc": dense.n,
-        "pt": 0,
-        "pl": 0,
-    }
-    shared = {k: getattr(dense, k) for k in ("x_zero", "y_zero", "lo", "hi", "arch", "vlen")}
-    conv = QConv(**ones, **sizes, **shared)
-    return _product("aot_qfc_s8__dot", conv, w[:, :, None, None], bias)

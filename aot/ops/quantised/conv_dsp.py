@@ -7,17 +7,12 @@ import numpy as np
 
 from aot.ir.graph_nodes import Array
 from aot.ops.quantised import conv_portable
-from aot.ops.quantised.shapes import QCall, QConv, QFc
+from aot.ops.quantised.shapes import QCall, QConv, padded, round_up
 
 # aot_qdwconv_s8__dsp.h: AOT_QDW_DSP_SCRATCH
 ROWS_SCRATCH = 4 * (4 * 2 * (8 + 2) + 2 * 8 + 24)
 # Bytes of a pointer: the kernels run in plain C on hosts.
 POINTER = 8
-
-
-def padded(count: int, multiple: int) -> int:
-    """n, rounded up."""
-    return -(-count // multiple) * multiple
 
 
 def is_wide(w: Array, bias: Array) -> bool:
@@ -46,12 +41,10 @@ def pack_weights(w: Array, wide: bool) -> Array:
 
     Returns [oc/4][k/4][even, odd quantised values][channels (0, 1), (2, 3)][4 bytes] int8, flat.
     """
-    oc, k = w.shape
-    filled = np.zeros((padded(oc, 4), k), np.int64)
-    filled[:oc] = w
+    filled = padded(w.astype(np.int64), 4)
     # [blocks, pair of channels, first or second, groups of 4 quantised values, first or second
     # quantised value, parity]
-    parts = filled.reshape(-1, 2, 2, k // 4, 2, 2)
+    parts = filled.reshape(-1, 2, 2, w.shape[1] // 4, 2, 2)
     first, second = parts[:, :, 0], parts[:, :, 1]
     if not wide:
         second = second - (first < 0)  # the half words are 256 * second + first
@@ -69,22 +62,14 @@ def pack_columns(w: Array, wide: bool) -> Array:
 
 def pack_bias(bias: Array, wide: bool) -> Array:
     """The sums a block of four channels starts from, int32 (modulo 2^32)."""
-    filled = np.zeros(padded(len(bias), 4), np.int64)
-    filled[: len(bias)] = bias
+    filled = padded(bias.astype(np.int64), 4)
     if not wide:
         filled[1::2] = 256 * filled[1::2] + filled[0::2]
     return filled.astype(np.uint32).view(np.int32)
 
 
-def _clip(layer: QConv | QFc) -> int:
-    return int((layer.lo, layer.hi) != (-128, 127))
-
-
-def _deep(w: Array) -> Array:
-    """w [oc, k], k padded to a multiple of 8."""
-    out = np.zeros((w.shape[0], padded(w.shape[1], 8)), np.int8)
-    out[:, : w.shape[1]] = w
-    return out
+def _clip(conv: QConv) -> int:
+    return int((conv.lo, conv.hi) != (-128, 127))
 
 
 def conv_kind(conv: QConv) -> int:
@@ -97,33 +82,36 @@ def conv_kind(conv: QConv) -> int:
     return 2 if quads and conv.kw == 3 and conv.sw == conv.dw == 1 else 0
 
 
-def plan_conv(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
-    """Convolution, groups = 1; w [oc, ic, kh, kw] int8, bias [oc] int32."""
-    if conv.oc < 4:
-        return conv_portable.plan_conv(conv, w, bias, objective)
+def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
+    """The kernel for w [oc, ic, kh, kw] (ic is 1 for a filter per channel) and bias [oc]."""
+    if conv.kind == "fc":
+        return plan_fc(conv, w.reshape(len(w), -1), bias)
+    if (conv.kind == "conv" and conv.oc < 4) or (conv.kind == "dwconv" and conv.ic % 4 != 0):
+        return conv_portable.plan(conv, w, bias, objective)
+    if conv.kind == "dwconv":
+        return plan_depthwise(conv, w, bias)
     blocks = in_blocks(conv.oc)
     bias = bias[blocks]
     last = np.ascontiguousarray(w.transpose(0, 2, 3, 1)[blocks])
     flat = last.reshape(len(last), -1)
     kind, wide = conv_kind(conv), is_wide(flat, bias)
-    depth = padded(flat.shape[1], 8)
+    depth = round_up(flat.shape[1], 8)
     if kind == 2:
         weights, scratch = pack_columns(last, wide), 8 * conv.kh * conv.ic
     else:
-        weights, scratch = pack_weights(_deep(flat), wide), 4 * depth if kind else 6 * depth + 4
+        weights = pack_weights(padded(flat, 8, axis=1), wide)
+        scratch = 4 * depth if kind else 6 * depth + 4
     instance = {"KIND": kind, "CLIP": _clip(conv), "WIDE": int(wide), "LAST": int(conv.oc % 4 != 0)}
-    return QCall("aot_qconv_s8__dsp", weights, pack_bias(bias, wide), scratch, instance)
+    return QCall(conv.kernel("__dsp"), weights, pack_bias(bias, wide), scratch, instance)
 
 
-def plan_depthwise(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
+def plan_depthwise(conv: QConv, w: Array, bias: Array) -> QCall:
     """One filter per channel; w [c, 1, kh, kw] int8, bias [c] int32."""
-    if conv.ic % 4 != 0:
-        return conv_portable.plan_depthwise(conv, w, bias, objective)
     near = conv.kh == conv.kw == 3 and conv.dh == conv.dw == 1 and conv.sh == conv.sw
     kind = conv.sh if near and conv.sh in (1, 2) else 0
     weights = w.reshape(-1, 4, conv.kh, conv.kw).transpose(0, 2, 3, 1)
     return QCall(
-        "aot_qdwconv_s8__dsp",
+        conv.kernel("__dsp"),
         np.ascontiguousarray(weights).reshape(-1),
         bias,
         ROWS_SCRATCH if kind else POINTER * conv.kh * conv.kw + conv.ic,
@@ -131,10 +119,10 @@ def plan_depthwise(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     )
 
 
-def plan_fc(dense: QFc, w: Array, bias: Array, objective: str) -> QCall:
+def plan_fc(dense: QConv, w: Array, bias: Array) -> QCall:
     """Product with constant weights; w [n, k] int8, bias [n] int32."""
     wide = is_wide(w, bias)
-    scratch = 0 if dense.k % 8 == 0 else padded(dense.k, 8)
+    scratch = 0 if dense.ic % 8 == 0 else round_up(dense.ic, 8)
     instance = {"CLIP": _clip(dense), "WIDE": int(wide)}
-    deep = pack_weights(_deep(w), wide)
-    return QCall("aot_qfc_s8__dsp", deep, pack_bias(bias, wide), scratch, instance)
+    deep = pack_weights(padded(w, 8, axis=1), wide)
+    return QCall(dense.kernel("__dsp"), deep, pack_bias(bias, wide), scratch, instance)

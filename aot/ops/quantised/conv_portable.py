@@ -13,7 +13,7 @@ import numpy as np
 
 from aot.ir.graph_nodes import Array
 from aot.ops.quantised import conv_dot, conv_vector
-from aot.ops.quantised.shapes import QCall, QConv, QFc
+from aot.ops.quantised.shapes import QCall, QConv, padded
 
 #: Scratch of a depthwise convolution stays below this many bytes where that costs little.
 SMALL_SCRATCH = 512
@@ -47,36 +47,33 @@ def tile(arch: str, cpu: str, pixels: int) -> Tile:
     return Tile(min(pixels, 4), 4)
 
 
-def pad_channels(data: Array, o: int) -> Array:
-    """`data` with its first axis extended by zeros to a multiple of `o`."""
-    missing = -len(data) % o
-    return np.pad(data, [(0, missing), *[(0, 0)] * (data.ndim - 1)])
-
-
 def pack(w: Array, tile: Tile) -> Array:
     """Panels of w [n, rows, run] in the order of aot_qtile_s8.h, zero past row n."""
     rows, run = w.shape[1:]
     o = tile.channels
-    panels = pad_channels(w.astype(np.int8), o).reshape(-1, o, rows, run)
+    panels = padded(w.astype(np.int8), o).reshape(-1, o, rows, run)
     order = (0, 2, 1, 3) if tile.planar else (0, 2, 3, 1)
     return np.ascontiguousarray(panels.transpose(order)).reshape(-1)
 
 
-def plan_conv(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
-    """aot_qconv_s8 for w [oc, ic, kh, kw]."""
-    if conv_dot.suits(conv.simd, conv.vlen, objective):
-        return conv_dot.plan_conv(conv, w, bias)
+def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
+    """The kernel for w [oc, ic, kh, kw] (ic is 1 for a filter per channel) and bias [oc]."""
+    depthwise = conv.kind == "dwconv"
+    if not depthwise and conv_dot.suits(conv.simd, conv.vlen, objective):
+        return conv_dot.plan(conv, w, bias)
     if conv_vector.suits(conv):
-        return conv_vector.plan_conv(conv, w, bias)
+        return conv_vector.plan(conv, w, bias)
+    if depthwise:
+        return plan_depthwise(conv, w, bias)
     t = tile(conv.arch, conv.cpu, conv.oh * conv.ow)
     packed = pack(w.transpose(0, 2, 3, 1).reshape(conv.oc, conv.kh, conv.kw * conv.ic), t)
-    bias = pad_channels(bias.astype(np.int32), t.channels)
+    bias = padded(bias.astype(np.int32), t.channels)
     neighbours = conv.ow % t.pixels == 0 and conv.dw == 1 and conv.sw <= conv.kw
     width = (t.pixels - 1) * conv.sw + conv.kw if neighbours else t.pixels * conv.kw
     scratch = conv.kh * width * conv.ic if copies(conv) else 0
     # Rows apart are copied to scratch: a window that is read in place needs them in order.
     reads_rows = scratch > 0 or conv.kh == 1
-    return QCall("aot_qconv_s8", packed, bias, scratch, t.instance, rows_apart=reads_rows)
+    return QCall(conv.kernel(), packed, bias, scratch, t.instance, rows_apart=reads_rows)
 
 
 def copies(conv: QConv) -> bool:
@@ -87,10 +84,8 @@ def copies(conv: QConv) -> bool:
     return conv.pt > 0 or conv.pl > 0 or below or right or short
 
 
-def plan_depthwise(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
+def plan_depthwise(conv: QConv, w: Array, bias: Array) -> QCall:
     """aot_qdwconv_s8 for w [c, 1, kh, kw]."""
-    if conv_vector.suits(conv):
-        return conv_vector.plan_depthwise(conv, w, bias)
     ring = (conv.kh - 1) * conv.dh + 1
     width = (conv.ow - 1) * conv.sw + (conv.kw - 1) * conv.dw + 1
     block = next((b for b in (16, 8, 4) if ring * width * b <= SMALL_SCRATCH), 8)
@@ -104,7 +99,7 @@ def plan_depthwise(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     }
     packed = np.ascontiguousarray(w.astype(np.int8)).reshape(-1)
     return QCall(
-        "aot_qdwconv_s8",
+        conv.kernel(),
         packed,
         bias.astype(np.int32),
         ring * width * block,
@@ -129,14 +124,3 @@ def stays_behind(conv: QConv) -> bool:
         if (oy + 1) * conv.ow > copied * conv.iw:
             return False
     return True
-
-
-def plan_fc(dense: QFc, w: Array, bias: Array, objective: str) -> QCall:
-    """aot_qfc_s8 for w [n, k]."""
-    if conv_dot.suits(dense.simd, dense.vlen, objective):
-        return conv_dot.plan_fc(dense, w, bias)
-    if conv_vector.suits(dense):
-        return conv_vector.plan_fc(dense, w, bias)
-    t = tile(dense.arch, dense.cpu, dense.m)
-    bias = pad_channels(bias.astype(np.int32), t.channels)
-    return QCall("aot_qfc_s8", pack(w[:, None], t), bias, 0, t.instance)

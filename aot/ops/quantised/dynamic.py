@@ -17,9 +17,10 @@ from aot.ir.graph_nodes import shape_of
 from aot.ir.operators import AUTO_PAD, AtLeast, ShapeOf, Window
 from aot.ir.value_traits import Quantises
 from aot.normalise.decompose import DOUBLE, INT32, Body, decompose
-from aot.ops.broadcast import collapse, collapses
+from aot.ops.broadcast import collapses
 from aot.ops.conv import loops_of
 from aot.ops.kernels import listing
+from aot.ops.quantised.common import batched
 from aot.ops.registry import op
 from aot.shapes.checks import checks, window_fits
 from aot.shapes.dynamic.dims import DynamicDims, refused
@@ -108,18 +109,7 @@ def matmul_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @matmul.lower
 def matmul_to_kernel(c: Recorder, m: Match) -> None:
-    batch = collapse(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
-    (rows, depth), columns = m.a.shape[-2:], m.b.shape[-1]
-    params = c.params(
-        dims=batch.dims,
-        a_stride=tuple(s * rows * depth for s in batch.strides[0]),
-        b_stride=tuple(s * depth * columns for s in batch.strides[1]),
-        m=rows,
-        k=depth,
-        n=columns,
-        a_step=_step(m.az),
-        b_step=_step(m.bz),
-    )
+    params = c.params(**batched(m), a_step=_step(m.az), b_step=_step(m.bz))
     instance = {"AT": QUANTISED_TYPES.index(m.a.dtype), "BT": QUANTISED_TYPES.index(m.b.dtype)}
     c.call(
         "aot_matmulinteger",
@@ -130,7 +120,7 @@ def matmul_to_kernel(c: Recorder, m: Match) -> None:
         m.bz,
         params,
         instance=instance,
-        macs=math.prod(m.y.shape) * depth,
+        macs=math.prod(m.y.shape) * m.a.shape[-1],
         header=HEADER,
     )
 

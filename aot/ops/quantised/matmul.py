@@ -1,51 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MatMul and Gemm between quantised values: QuantizeLinear([Relu | Clip](MatMul(quantised values,
-weights) [+ bias])).
+"""MatMul of two computed operands between quantised values: QuantizeLinear([Relu | Clip](MatMul)).
 
-Constant symmetric int8 weights go to the target's fully-connected kernel, other constant ones to
-aot_qconv_ref (a convolution of one position), two computed operands to aot_qmatmul_ref; there
-16-bit quantised values have sums of 64 bits, scaled in fixed point and rounded once, whatever
-`--requant` is.
+Sums of 16-bit quantised values have 64 bits and are scaled in fixed point and rounded once,
+whatever `--requant` is.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import S8, S16, U8, U16
-from aot.ops.broadcast import collapse, collapses
-from aot.ops.quantised.common import (
-    Requant,
-    product_scales,
-    quantised,
-    requant,
-)
-from aot.ops.quantised.conv import any_weights, emit, kernels_of, target_of
-from aot.ops.quantised.shapes import QFc
-from aot.vendor.backend import Pattern
+from aot.ir.dtypes import S16, U16
+from aot.ir.graph_nodes import Array
+from aot.ops.broadcast import collapses
+from aot.ops.quantised.common import batched, quantised, quantised_fields, type_constants
 from aot.vendor.cases import Case, case
 from aot.vendor.fixed_point import ratio
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP
 from aot.vendor.quantisation import (
-    QUANTISED_TYPES,
     Quantisation,
     activated,
     all_hold,
-    bounds,
     constant_bounds,
     dequantised,
     known,
     quantisation,
 )
 from aot.vendor.quantised_cases import quantised_values, scale, zero
-from aot.vendor.quantised_product import QuantisedProduct
 from aot.vendor.recorder import Recorder
-from aot.vendor.requant import MAX_SUM, refusal, rq_of
+from aot.vendor.requant import MAX_SUM, multipliers, refusal, rq_of
 
 #: AOT_QMATMUL_WIDE of aot_qmatmul_ref.h, and what its sums stay below.
 WIDE, MAX_WIDE_SUM = 4, 2**62
@@ -53,82 +39,11 @@ WIDE, MAX_WIDE_SUM = 4, 2**62
 WIDE_SCALES = 2.0**-62, 1.0
 
 
-dense = quantised("qdense", activated(QuantisedProduct.dense_pattern()))
-dense.check(QuantisedProduct.checks)
-dense.cases(QuantisedProduct.dense_cases)
 product = quantised(
     "qmatmul",
     activated(OP.MatMul(dequantised("a"), dequantised("b"), _outputs=["dot"])),
     priority=-1,
 )
-
-
-# -- constant weights ---------------------------------------------------------------------------
-
-
-@dense.lower
-def dense_to_kernel(c: Recorder, m: Match) -> None:
-    found = QuantisedProduct.of(m, rq_of(c))
-    eight = all(v.dtype in (S8, U8) for v in (found.x, found.y))
-    if eight and (found.w.symmetric or any_weights(c)):
-        _fast(c, m, found)
-    else:
-        _general(c, m, found)
-
-
-def _fast(c: Recorder, m: Match, found: QuantisedProduct) -> None:
-    x, y = found.x.signed(), found.y.signed()
-    scales = product_scales(c, found)
-    low, high = found.y.as_signed(found.limits)
-    shape = QFc(
-        m=math.prod(m.x.shape[:-1]),
-        k=m.x.shape[-1],
-        n=m.y.shape[-1],
-        x_zero=x.z,
-        y_zero=y.z,
-        lo=low,
-        hi=high,
-        rq=scales.instance["RQ"],
-        per_channel=bool(scales.instance["PC"]),
-        **target_of(c),
-    )
-    folded = found.folded(x.z).astype(np.int32)
-    call = kernels_of(c.target.simd).plan_fc(shape, found.w.stored, folded, c.objective)
-    emit(c, m, call, scales, shape.fields(), shape.macs)
-
-
-def _general(c: Recorder, m: Match, found: QuantisedProduct) -> None:
-    """Record aot_qconv_ref on one position per row."""
-    w, scales = found.w, product_scales(c, found)
-    low, high = found.limits
-    rows, ones, none = math.prod(m.x.shape[:-1]), (1, 1, 1), (0, 0, 0)
-    params = c.params(
-        n=rows,
-        ic=m.x.shape[-1],
-        oc=m.y.shape[-1],
-        groups=1,
-        **{"in": ones, "out": ones, "k": ones, "s": ones, "d": ones, "pad": none, "up": ones},
-        x_zero=found.x.z,
-        y_zero=found.y.z,
-        lo=low,
-        hi=high,
-    )
-    types = {"XT": QUANTISED_TYPES.index(found.x.dtype), "WT": 0 if w.symmetric else 2}
-    types |= {"YT": QUANTISED_TYPES.index(found.y.dtype)}
-    bias = c.const(found.bias.astype(np.int32), "b")
-    operands: list[Any] = [m.y, m.x, c.const(w.stored, "w"), bias]
-    c.call(
-        "aot_qconv_ref",
-        *operands,
-        scales.mult,
-        scales.shift,
-        params,
-        instance={**scales.instance, **types},
-        macs=rows * w.data.size,
-    )
-
-
-# -- two computed operands ----------------------------------------------------------------------
 
 
 def _wide_scale(left: Quantisation, right: Quantisation, y: Quantisation) -> float:
@@ -160,45 +75,32 @@ def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield from collapses(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
 
 
-def _wide(c: Recorder, left: Quantisation, right: Quantisation, y: Quantisation) -> Requant:
-    """The multiplier of sums of 64 bits."""
+def multipliers_of(
+    left: Quantisation, right: Quantisation, y: Quantisation, rq: int
+) -> tuple[Array, Array | None]:
+    """The multiplier of all sums, as `requant.multipliers` has it; with WIDE of sums of 64 bits."""
+    if rq != WIDE:
+        return multipliers(float(left.s), right.scale.reshape(-1), float(y.s), rq, "fc")
     found = ratio(_wide_scale(left, right, y), 0)
-    mult, shift = np.array([found["mult"]], np.int32), np.array([found["shift"] - 31], np.int8)
-    return Requant(c.const(mult, "mult"), c.const(shift, "shift"), {"RQ": WIDE})
+    return np.array([found["mult"]], np.int32), np.array([found["shift"] - 31], np.int8)
 
 
 @product.lower
 def product_to_kernel(c: Recorder, m: Match) -> None:
     a, b, y = (quantisation(m, k) for k in "aby")
-    scales = _wide(c, a, b, y) if _is_wide(a, b, y) else requant(c, a.s, b.scale, y.s, "fc")
-    batch = collapse(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
-    rows, depth = m.a.shape[-2:]
-    columns = m.b.shape[-1]
-    low, high = bounds(m, y)
-    params = c.params(
-        dims=batch.dims,
-        a_stride=tuple(s * rows * depth for s in batch.strides[0]),
-        b_stride=tuple(s * depth * columns for s in batch.strides[1]),
-        m=rows,
-        k=depth,
-        n=columns,
-        a_zero=a.z,
-        b_zero=b.z,
-        y_zero=y.z,
-        lo=low,
-        hi=high,
-    )
-    types = {f"{k.upper()}T": QUANTISED_TYPES.index(quantisation(m, k).dtype) for k in "aby"}
+    rq = WIDE if _is_wide(a, b, y) else rq_of(c)
+    mult, shift = multipliers_of(a, b, y, rq)
+    fields = {**batched(m), **quantised_fields(m, "ab", signed=False)}
     c.call(
         "aot_qmatmul_ref",
         m.y,
         m.a,
         m.b,
-        scales.mult,
-        scales.shift,
-        params,
-        instance={"RQ": scales.instance["RQ"], **types},
-        macs=math.prod(m.y.shape) * depth,
+        c.const(mult, "mult"),
+        None if shift is None else c.const(shift, "shift"),
+        c.params(**fields),
+        instance={"RQ": rq, **type_constants(m, "aby")},
+        macs=math.prod(m.y.shape) * m.a.shape[-1],
     )
 
 
@@ -219,6 +121,3 @@ def product_cases() -> Iterator[Case]:
         sy = scale(0.09 if a.itemsize == 1 else 150.0)
         operands = [a, scale(0.02), low, b, scale(0.013), other, sy, low]
         yield case(*operands, const=(1, 2, 4, 5, 6, 7))
-
-
-PATTERNS: tuple[Pattern, ...] = (dense, product)

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the integer kernels are planned from and planned to: sizes, zero points, packed weights."""
+"""What the kernels of int8 products are planned from and planned to: sizes, zero points, packed
+weights."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
 
 from aot.ir.graph_nodes import Array
 from aot.ir.rows import Rowwise, Window
@@ -11,8 +15,11 @@ from aot.ir.rows import Rowwise, Window
 
 @dataclass(frozen=True, slots=True)
 class QConv:
-    """A 2-D convolution of int8 quantised values, channels last; a 1-D one has height 1.
+    """A product of int8 quantised values with constant weights, as a 2-D convolution.
 
+    Channels are last; a 1-D convolution has height 1, and a matrix product is one of a row of
+    pixels with windows of one. `kind` is part of the kernel's name: "conv" for one group, "dwconv"
+    for a filter per channel, "fc" for matrix products.
     x is [n][ih][iw][ic], y [n][oh][ow][oc]; `x_zero` and `y_zero` are zero points, [lo, hi] bounds
     of the final quantised value. `rq` is the arithmetic (aot_requant.h), `per_channel` whether
     there is one multiplier per output channel, `arch`, `simd`, `cpu` and `vlen` (float lanes) tell
@@ -44,11 +51,24 @@ class QConv:
     simd: str = ""
     cpu: str = ""
     vlen: int = 1
+    kind: Literal["conv", "dwconv", "fc"] = "conv"
+
+    @classmethod
+    def dense(cls, rows: int, depth: int, columns: int, *limits: int, **more: Any) -> QConv:
+        """The product of x [rows][depth] and w [columns][depth]; `limits` are x_zero, y_zero, lo
+        and hi, and rq and per_channel if they follow."""
+        sizes: tuple[Any, ...] = (1, depth, 1, rows, columns, 1, rows, 1, 1, 1, 1, 1, 1, 0, 0)
+        return cls(*sizes, *limits, **{"kind": "fc", **more})
 
     @property
     def macs(self) -> int:
-        """Multiplications of a full convolution (a depthwise one has 1/ic of them)."""
-        return self.n * self.oh * self.ow * self.oc * self.kh * self.kw * self.ic
+        """Multiplications."""
+        depth = 1 if self.kind == "dwconv" else self.ic
+        return self.n * self.oh * self.ow * self.oc * self.kh * self.kw * depth
+
+    def kernel(self, arch: str = "") -> str:
+        """The name of the kernel for an instruction set ("" = portable C)."""
+        return f"aot_q{self.kind}_s8{arch}"
 
     def sizes(self) -> dict[str, int]:
         """The kernel's parameters but for the rows."""
@@ -56,12 +76,13 @@ class QConv:
         return {k: int(getattr(self, k)) for k in named}
 
     def rowwise(self, *others: int, last: bool = True) -> Rowwise | None:
-        """How the kernel makes its result, argument 0, from argument 1 by rows; None for batches.
+        """How the kernel makes its result, argument 0, from argument 1 by rows; None for batches
+        and matrix products.
 
         Of arguments `others` it reads one row too. `last` tells that the parameters say which rows
         of the result to make.
         """
-        if self.n != 1:
+        if self.n != 1 or self.kind == "fc":
             return None
         window = Window(1, self.ih, self.kh, self.sh, self.dh, self.pt)
         fields = [("ih", -1, "rows"), ("pt", -1, "above"), ("oh", -1, "one")]
@@ -70,46 +91,20 @@ class QConv:
 
     def fields(self) -> dict[str, int]:
         """The kernel's parameters for all rows of the output."""
+        if self.kind == "fc":
+            limits = {"x_zero": self.x_zero, "y_zero": self.y_zero, "lo": self.lo, "hi": self.hi}
+            return {"m": self.ow, "k": self.ic, "n": self.oc, **limits}
         return {**self.sizes(), "y0": 0, "y1": self.oh, "x_row0": 0, "y_row0": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class QFc:
-    """y[m][n] = x[m][k] · w[n][k] on int8 quantised values; the other fields are those of QConv."""
-
-    m: int
-    k: int
-    n: int
-    x_zero: int
-    y_zero: int
-    lo: int
-    hi: int
-    rq: int = 0
-    per_channel: bool = True
-    arch: str = ""
-    simd: str = ""
-    cpu: str = ""
-    vlen: int = 1
-
-    @property
-    def macs(self) -> int:
-        """Multiplications."""
-        return self.m * self.k * self.n
-
-    def fields(self) -> dict[str, int]:
-        """The kernel's parameters."""
-        named = ("m", "k", "n", "x_zero", "y_zero", "lo", "hi")
-        return {name: int(getattr(self, name)) for name in named}
-
-
-@dataclass(frozen=True, slots=True)
 class QCall:
-    """The kernel chosen for a QConv or QFc.
+    """The kernel chosen for a QConv.
 
     `weights` and `bias` are stored as they are (the bias given to a plan already has
     -x_zero * sum of the weights in it), `scratch` is in bytes, `instance` are the kernel's
-    constants besides RQ and PC, `inplace` permits that y is x, `header` is the C file ("" = that of
-    the kernel's name), `staged` whether a kernel made of it stores sums before it rounds them.
+    constants besides RQ and PC, `inplace` permits that y is x, `staged` whether a kernel made of it
+    stores sums before it rounds them.
     `rows_apart` tells that rows of x may lie anywhere, each with a pointer of its own; without it
     the kernel needs the rows of a window one behind the other.
     """
@@ -120,6 +115,17 @@ class QCall:
     scratch: int = 0
     instance: dict[str, int] = field(default_factory=dict)
     inplace: bool = False
-    header: str = ""
     staged: bool = True
     rows_apart: bool = True
+
+
+def round_up(count: int, multiple: int) -> int:
+    """The least multiple that is not below `count`."""
+    return -(-count // multiple) * multiple
+
+
+def padded(data: Array, multiple: int, axis: int = 0) -> Array:
+    """`data` with an axis extended by zeros to a multiple."""
+    widths = [(0, 0)] * data.ndim
+    widths[axis] = (0, -data.shape[axis] % multiple)
+    return np.pad(data, widths)

@@ -21,7 +21,6 @@ from aot.vendor import (
     Match,
     Pat,
     Quantisation,
-    QuantisedConvAdd,
     QuantisedPair,
     QuantisedProduct,
     activated,
@@ -98,12 +97,6 @@ def folded(found: QuantisedProduct) -> Array:
 # -- convolutions -----------------------------------------------------------------------------
 
 
-def _symmetric(m: Match, result: str = "y", mark: str = "") -> Checks:
-    """Check that weights less their zero points fit int8, the accelerator's type."""
-    fits = QuantisedProduct.of(m, result=result, mark=mark).w.symmetric
-    yield fits, "weights less their zero points do not fit int8"
-
-
 def _conv_geometry(m: Match) -> Checks:
     """Checks that x and y are images of batch 1, no pad is negative, and groups are few."""
     for name in "xy":
@@ -117,26 +110,11 @@ def _conv_geometry(m: Match) -> Checks:
     yield few, f"{groups} groups (needs 1 to {MOST_GROUPS}, or one for each channel)"
 
 
-def conv_supported(m: Match, rq: Rq, result: str = "y", mark: str = "") -> Checks:
-    """Checks of a convolution whose quantised result is called `result` in the match.
-
-    `mark` ends the names of its activation, as in `QuantisedProduct.of`; every `rq` is
-    computed.
-    """
-    conditions = list(QuantisedProduct.checks(m, EIGHT, result, mark))
-    yield from conditions
+def conv_supported(m: Match, rq: Rq) -> Checks:
+    """A convolution, or one and the sum of its int8 quantised values with others."""
+    yield from QuantisedProduct.checks(m, (S8,) if "r" in m.values else EIGHT)
     yield from _conv_geometry(m)
-    if all(ok for ok, _ in conditions):
-        yield from _symmetric(m, result, mark)
-
-
-def conv_add_supported(m: Match, rq: Rq) -> Checks:
-    """Checks of a convolution, the quantised result of which is `c`, and a sum on quantised values.
-
-    Names of the activation behind the product end in `1`, as in `QuantisedConvAdd`.
-    """
-    yield from conv_supported(m, rq, "c", "1")
-    yield from QuantisedConvAdd.checks(m)
+    yield from QuantisedProduct.weights_symmetric(m)
 
 
 def _window(found: QuantisedProduct) -> Window:
@@ -146,7 +124,8 @@ def _window(found: QuantisedProduct) -> Window:
 
 
 def build_conv(b: Images, m: Match) -> None:
-    """One layer, or for each group one on a part of the channels."""
+    """One layer, or for each group one on a part of the channels; a sum is made as the product
+    drains."""
     found = QuantisedProduct.of(m, arithmetic(b.rq))
     whole = _conv_layer(b, m, found)
     if found.groups == 1 or found.depthwise:
@@ -155,18 +134,10 @@ def build_conv(b: Images, m: Match) -> None:
         _grouped(b, whole.name, found.groups, whole)
 
 
-def build_conv_add(b: Images, m: Match) -> None:
-    """The sum is made as the product drains."""
-    found = QuantisedConvAdd.of(m, arithmetic(b.rq))
-    b.layer(_conv_layer(b, m, found.product, found.total))
-
-
-def _conv_layer(
-    b: Images, m: Match, found: QuantisedProduct, total: QuantisedPair | None = None
-) -> Layer:
-    """The layer of a convolution; quantised values `r` of `total` are added to its quantised
-    values."""
-    made, window = found.y.signed(), _window(found)
+def _conv_layer(b: Images, m: Match, found: QuantisedProduct) -> Layer:
+    """The layer of a convolution; quantised values `r` are added to its quantised values where the
+    match has a sum."""
+    made, window, total = found.y.signed(), _window(found), found.total
     count = len(found.w.data)
     stored = found.w.stored.reshape(count, -1, window.kh, window.kw)
     weights = np.ascontiguousarray(stored.transpose(0, 2, 3, 1))
@@ -212,12 +183,10 @@ def _flat() -> Pat:
 
 def dense_supported(m: Match, rq: Rq) -> Checks:
     """A product with constant weights, of values whose last axis are the channels."""
-    conditions = list(QuantisedProduct.checks(m, EIGHT))
-    yield from conditions
+    yield from QuantisedProduct.checks(m, EIGHT)
+    yield from QuantisedProduct.weights_symmetric(m)
     rows = math.prod(m.x.shape[:-1])
     yield m.x.rank == 2 or rows == 1, f"rank {m.x.rank} with {rows} rows (needs 2)"
-    if m.w.rank == 2 and all(ok for ok, _ in conditions):
-        yield from _symmetric(m)
 
 
 def flat_supported(m: Match, rq: Rq) -> Checks:
@@ -229,10 +198,8 @@ def flat_supported(m: Match, rq: Rq) -> Checks:
     yield not turned, "behind a Transpose (which a Reshape undoes)"
     shape = m.x_dq.shape
     yield len(shape) == 2 and shape[0] == 1, f"rows of shape {list(shape)} (needs 1)"
-    conditions = list(QuantisedProduct.checks(m, EIGHT))
-    yield from conditions
-    if all(ok for ok, _ in conditions):
-        yield from _symmetric(m)
+    yield from QuantisedProduct.checks(m, EIGHT)
+    yield from QuantisedProduct.weights_symmetric(m)
 
 
 def build_dense(b: Images, m: Match) -> None:
@@ -279,10 +246,10 @@ _behind = activated(QuantisedProduct.dense_pattern(_flat()))
 SPECS = (
     Spec(
         "qconv_add",
-        quantised(activated(QuantisedConvAdd.pattern())),
-        conv_add_supported,
-        build_conv_add,
-        cases=QuantisedConvAdd.cases,
+        quantised(activated(QuantisedProduct.conv_add_pattern())),
+        conv_supported,
+        build_conv,
+        cases=QuantisedProduct.conv_add_cases,
     ),
     Spec(
         "qconv",

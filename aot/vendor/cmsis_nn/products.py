@@ -48,8 +48,7 @@ def product_fits(m: Match) -> Checks:
     """Checks of every product: int8, symmetric weights, sums that stay in 32 bits when shifted."""
     conditions = list(QuantisedProduct.checks(m, INT8))
     yield from conditions
-    if m.w.rank >= 2:
-        yield from QuantisedProduct.weights_symmetric(m)
+    yield from QuantisedProduct.weights_symmetric(m)
     if all(ok for ok, _ in conditions):
         found = QuantisedProduct.of(m, TFLITE)
         moved = found.largest << np.maximum(scales(found)[1], 0)

@@ -36,7 +36,6 @@ from aot.vendor import (
     dequantised,
     quantised,
     quantised_values,
-    same_shapes,
 )
 from aot.vendor.dnnl.base import declare, one_result, primitive
 from aot.vendor.dnnl.pools import kind_of, window_fits, window_of
@@ -83,20 +82,13 @@ qconv_sum = _declare("qconv_sum", activated(_with_residual(QuantisedProduct.conv
 qdense = _declare("qdense", activated(QuantisedProduct.dense_pattern()))
 
 
-def _residual_fits(m: Match) -> Checks:
-    """Checks of a residual `r`, computed at run time: it has y's shape and type."""
-    yield same_shapes(m, m.r)
-    yield not m.r.is_const, "the sum with a constant"
-    yield m.r.dtype is m.y.dtype, f"the sum of {m.r.dtype} in place of {m.y.dtype}"
-
-
 def conv_supported(m: Match) -> Checks:
     """Checks of a convolution of int8 or uint8, weights less their zero points in int8."""
     yield from QuantisedProduct.checks(m, EIGHT)
     yield from QuantisedProduct.weights_symmetric(m)
     yield min(m.conv.attr("pads") or [0]) >= 0, f"pads {m.conv.attr('pads')} (must be >= 0)"
     if "r" in m.values:
-        yield from _residual_fits(m)
+        yield m.r.dtype is m.y.dtype, f"the sum of {m.r.dtype} in place of {m.y.dtype}"
 
 
 def conv_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
@@ -180,8 +172,7 @@ for _made in (qconv, qconv_sum):
 def dense_supported(m: Match) -> Checks:
     """Checks of a product of int8 or uint8 by constant weights, less their zero points in int8."""
     yield from QuantisedProduct.checks(m, EIGHT)
-    if m.w.rank == 2:
-        yield from QuantisedProduct.weights_symmetric(m)
+    yield from QuantisedProduct.weights_symmetric(m)
 
 
 @qdense.lower
