@@ -15,6 +15,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent), str(HERE.parent / "ops")]
 
 BATCH = 500
+#: How long a failing model is made smaller.
+SECONDS = 60.0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -69,7 +71,7 @@ def main() -> int:
                 print(o.text, flush=True)
                 if args.first:
                     return 1
-                small = minimise(o, store, folder)
+                small = minimise(o, store, folder, SECONDS)
                 print(f"    {save(small, found)}: {small.text}", flush=True)
             elif args.v and o.result in ("refused", "none"):
                 print(o.text, flush=True)

@@ -7,6 +7,7 @@ model with onnx.helper and checks it.
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -23,17 +24,17 @@ from fuzz.draft import Array, captured, typed
 from fuzz.generate import Model
 from fuzz.kernel_cache import Cache
 
-ROUNDS, BATCH, SECONDS = 40, 24, 60.0
+ROUNDS, BATCH = 40, 24
 
 
-def minimise(outcome: Outcome, store: Cache, folder: Path) -> Outcome:
-    """The smallest model found that fails in the same way."""
+def minimise(outcome: Outcome, store: Cache, folder: Path, seconds: float = math.inf) -> Outcome:
+    """The smallest model found that fails in the same way, with so much time to look for it."""
     best = outcome
     if outcome.model.proto.functions:
         best = _smaller(best, [_inlined(outcome.model)], store, folder) or best
     begin = time.monotonic()
     for _ in range(ROUNDS):
-        if time.monotonic() - begin > SECONDS:
+        if time.monotonic() - begin > seconds:
             return best
         found = None
         for candidates in _batches(_candidates(best.model)):
