@@ -11,8 +11,8 @@ APT_TEST := g++ clang libclang-rt-14-dev llvm git libdnnl-dev libopenblas-dev \
   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
   gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross \
   gcc-i686-linux-gnu libc6-dev-i386-cross
-# What only static analysis and proofs need.
-APT_FULL := clang-tidy cppcheck
+# What only static analysis, the package for Cargo (260 MB) and proofs need.
+APT_FULL := clang-tidy cppcheck rustc cargo
 # A browser, and npm for what checks pages in it.
 APT_PAGES := chromium npm
 APT_PROVE := frama-c-base
@@ -62,6 +62,7 @@ build/axe:
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix $@ axe-core@4.14.1
 
 full-tests: $(VENV)/.test build/axe
+	$(APT) $(APT_FULL)
 	AOT_FULL=1 $(PY) -m pytest -n $(JOBS)
 	$(PY) -m pytest tests/vendor/test_backend.py --backend accel_sim
 

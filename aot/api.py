@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
+from aot.emit_c.packages import package_files
 from aot.emit_c.write import write_bundle
 from aot.errors import TargetError, UnsupportedError, UsageError, meant, shell_word
 from aot.ir.stages import Progress, silent
@@ -134,10 +135,13 @@ def compile_to(
     except UnsupportedError as error:
         raise with_cut(error, opened, options, partition_model) from None
     check_budgets(compiled, options)
+    packages = {kind: package_files(kind, compiled) for kind in options.package}
     progress("write")
     with change:
         old = _old_manifest(out)
         write_bundle(compiled.files, out)
+        for kind, files in packages.items():
+            write_bundle(files, out / "packages", kind)
         kept = {**record_of(opened, options), "manifest": file_digest(out / MANIFEST)}
         record = json.dumps(kept, indent=1, sort_keys=True) + "\n"
         replace_file(out / tree.RECORD, record.encode())  # not through a link

@@ -25,6 +25,11 @@ Requant = Literal["onnx", "tflite"]
 #: Stages in order; `--dump-after` takes one of them.
 STAGES = ("load", "normalise", "partition", "lower", "schedule", "plan")
 
+#: What `--package` may name: other build systems (aot/emit_c/templates/packages/index.toml).
+PACKAGES = (
+    *("arduino", "cargo", "cmsis-pack", "esp-idf", "fetchcontent", "freertos", "make", "meson"),
+    *("platformio", "zephyr"),
+)
 #: What `--weights` may say.
 _WEIGHTS = re.compile(r"embedded|file|blob|section=[A-Za-z_.][A-Za-z0-9_.]{0,63}")
 #: Default search steps of the memory planner.
@@ -51,8 +56,9 @@ class Options:
     `states` maps inputs to the
     outputs that the next run gets for them. `cut_inputs` and `cut_outputs` are values between which
     lies the part to compile. `ram`, `flash` and `stack` are budgets in bytes,
-    None without one. `io` "" is the target's own (boards "arena"). `dump_after` is a stage of
-    STAGES or "". `test_data` is a file of samples compiled into a self-test, "" without.
+    None without one. `io` "" is the target's own (boards "arena"). `package` are build systems of
+    PACKAGES. `dump_after` is a stage of STAGES or "". `test_data` is a file of samples compiled
+    into a self-test, "" without.
     """
 
     name: str = ""
@@ -87,11 +93,12 @@ class Options:
     max_sequence: int = MAX_SEQUENCE
     plan_effort: int = PLAN_EFFORT
     test_data: str = ""
+    package: tuple[str, ...] = ()
     dump_after: str = ""
 
     def __post_init__(self) -> None:
         """Refuse values no stage understands (UsageError naming the option and the value)."""
-        for name in ("backends", "cut_inputs", "cut_outputs"):
+        for name in ("backends", "cut_inputs", "cut_outputs", "package"):
             object.__setattr__(self, name, _names(name, getattr(self, name)))
         for option, value, kinds in (
             ("name", self.name, (str,)),
@@ -102,6 +109,7 @@ class Options:
             *(("backends", b, (str,)) for b in self.backends),
             *(("cut_inputs", b, (str,)) for b in self.cut_inputs),
             *(("cut_outputs", b, (str,)) for b in self.cut_outputs),
+            *(("package", kind, (str,)) for kind in self.package),
             ("dims", self.dims, (Mapping,)),
             *_members("input_shapes", self.input_shapes, (list, tuple)),
             ("bindings", self.bindings, (Mapping,)),
@@ -136,6 +144,13 @@ class Options:
             known = "embedded, file, blob, section=NAME (letters, digits, _ and .)"
             hint = meant(self.weights, ("embedded", "file", "blob", "section="))
             raise UsageError(f"--weights {self.weights}: not one of {known}", hint=hint)
+        for kind in self.package:
+            _one_of("--package", kind, PACKAGES)
+        if self.package and self.weights in ("file", "blob"):
+            what = f"--package with --weights {self.weights}: packages hold their constants as C"
+            raise UnsupportedError(
+                what, hint="--weights embedded, or --weights section=.rodata.weights"
+            )
         if self.objective == "energy" and not set(self.backends) - {"c"}:
             what = "--objective energy: portable C, the only backend here, has no model of energy"
             raise UnsupportedError(what, hint="--backend names a vendor, for instance accel_sim")
@@ -185,6 +200,7 @@ class Settings(TypedDict, total=False):
     max_sequence: int
     plan_effort: int
     test_data: str | os.PathLike[str]
+    package: str | Sequence[str]
     dump_after: Literal["", "load", "normalise", "partition", "lower", "schedule", "plan"]
 
 

@@ -30,6 +30,7 @@ EXECUTED = (
     "docs/new-operator.md",
     "docs/new-backend.md",
     "docs/bundle.md",
+    "docs/packages.md",
     "docs/reading-the-c.md",
     "docs/new-target.md",
     "docs/quantised.md",

@@ -20,7 +20,7 @@ from aot.cli.values import (
     tolerance,
     values,
 )
-from aot.options import MAX_SEQUENCE, MAX_STRING, PLAN_EFFORT, STAGES
+from aot.options import MAX_SEQUENCE, MAX_STRING, PACKAGES, PLAN_EFFORT, STAGES
 
 #: Spellings of an argument and what argparse is to know of it, or the title of a group that begins.
 Argument = tuple[tuple[str, ...], dict[str, Any]] | str
@@ -255,6 +255,14 @@ COMPILE: tuple[Argument, ...] = (
         metavar="FILE.npz",
         default="",
         help="inputs and expected outputs compiled into a self-test: keys NAME, or s<k>/NAME",
+    ),
+    _row(
+        "--package",
+        metavar="KIND,…",
+        type=values,
+        action="extend",
+        default=[],
+        help=f"also write OUT/packages/KIND, for other build systems: {', '.join(PACKAGES)}",
     ),
     "instead of a compilation",
     _row("--version", **_FLAG, help="print the version"),

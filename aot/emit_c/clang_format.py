@@ -47,7 +47,7 @@ def formatted(files: Mapping[str, File]) -> dict[str, File]:
     """
     return {
         path: _laid_out(path, content)
-        if path.endswith((".c", ".h")) and isinstance(content, bytes)
+        if path.endswith((".c", ".h", ".hpp", ".cpp", ".ino")) and isinstance(content, bytes)
         else content
         for path, content in files.items()
     }

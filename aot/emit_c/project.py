@@ -58,6 +58,11 @@ _COMPUTING = ("_run", "_rows")
 PRIVATE = ("aot_check.h", "aot_ffi.h", "aot_trace.h")
 
 
+def value_flags(accuracy: str) -> tuple[str, ...]:
+    """Flags of gcc's compilers with which results are those of `--accuracy`, on every target."""
+    return (_EXACT, *CFLAGS, f"-ffp-contract={'off' if accuracy == 'strict' else 'fast'}")
+
+
 def emit_c(
     program: Program,
     plan: Plan,
@@ -283,8 +288,7 @@ def _values(
     given = ["_given"] if weights.has_weights_file(program) else []
     parts = ["", "_run", "_arena", "_static", "_tvmgen", *given]
     parts += ["_rows"] if program.segments else []
-    contract = "off" if options.accuracy == "strict" else "fast"
-    flags = (_EXACT, *CFLAGS, f"-ffp-contract={contract}", *common_flags(target))
+    flags = (*value_flags(options.accuracy), *common_flags(target))
     flags += board.FLAGS if target.board else ()
     ins, outs = interface.inputs(program), interface.outputs(program)
     return {

@@ -67,14 +67,14 @@ def sha256(content: File) -> str:
     return content.sha256() if isinstance(content, Blob) else hashlib.sha256(content).hexdigest()
 
 
-def write_bundle(files: Mapping[str, File], out: Path) -> Path:
-    """Replace `out`/bundle by `files` and return its path.
+def write_bundle(files: Mapping[str, File], out: Path, name: str = "bundle") -> Path:
+    """Replace the folder `name` of `out` by `files` and return its path.
 
     The new folder is complete before the old one goes; whatever fails, the old one stays and
     nothing half-written is left. Raises BuildError when `out` cannot be written.
     """
     made = _first_missing(out)
-    target = out / "bundle"
+    target = out / name
     try:
         out.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=".bundle-", dir=out))

@@ -40,6 +40,8 @@ _NO_FOLDERS = (";", ":", "|", '"', "\\", "\t", "\n", "\r", "$<", "$(")
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _FULL = tuple(map(os.strerror, _NO_SPACE))
 _MAKE_ROOM = "free some space, or choose -o on another disk"
+#: Folders that a compilation replaces.
+_WRITTEN = ("bundle", "packages")
 _BUILD_FILES = ("Makefile", "build.ninja", "cmake_install.cmake")
 _CMAKE_STATE = ("CMakeCache.txt", "CMakeFiles", *_BUILD_FILES)
 
@@ -227,10 +229,10 @@ class Tree:
             if os.path.lexists(self.out / name):
                 os.rename(self.out / name, partly / name)
         whole = self.out / _DONE
-        if (self.out / "bundle").exists():
-            bundle = self.out / "bundle"
-            shutil.copytree(bundle, whole, symlinks=True, copy_function=_link_or_copy)
-            os.rename(whole, partly / "bundle")
+        for name in _WRITTEN:
+            if (self.out / name).exists():
+                shutil.copytree(self.out / name, whole, True, copy_function=_link_or_copy)
+                os.rename(whole, partly / name)
         if os.path.lexists(self.out / RECORD):
             shutil.copy2(self.out / RECORD, whole, follow_symlinks=False)
             os.rename(whole, partly / RECORD)
@@ -256,7 +258,7 @@ class Tree:
             if (self.out / name).is_symlink():
                 (self.out / name).unlink()
         if self._previous.is_dir():
-            for name in (*_CMAKE_STATE, "bundle", RECORD):
+            for name in (*_CMAKE_STATE, *_WRITTEN, RECORD):
                 if not os.path.lexists(self._previous / name):
                     self._drop(name)
             os.rename(self._previous, self.out / _PARTLY)
