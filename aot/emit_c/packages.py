@@ -14,11 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.emit_c import ctext, interface, weights
-from aot.emit_c.board import FLAGS, LEVEL, WEIGHTS_ALIGN
-from aot.emit_c.clang_format import formatted
-from aot.emit_c.project import value_flags
-from aot.emit_c.render import TEMPLATES, render
+from aot.emit_c import board, clang_format, ctext, interface, project, render, weights
 from aot.emit_c.write import Blob, File
 from aot.errors import UnsupportedError
 from aot.plan.compiled import Compiled
@@ -27,6 +23,8 @@ from aot.version import __version__
 #: `0x2a,` for every byte: a row of sixteen has 80 columns.
 _SPELLED = np.array([f"0x{byte:02x},".encode() for byte in range(256)])
 _ROW, _CHUNK = 80, 1 << 16
+#: Folders of the bundle that packages have.
+_PARTS = ("src", "include")
 #: Bytes of stack for a task whose model declares none.
 _STACK = 8192
 
@@ -50,7 +48,7 @@ class _Array(Blob):
 @cache
 def index() -> dict[str, Any]:
     """The kinds of packages by name; `common` lists files that all of them have."""
-    return tomllib.loads((TEMPLATES / "packages" / "index.toml").read_text("ascii"))
+    return tomllib.loads((render.TEMPLATES / "packages" / "index.toml").read_text("ascii"))
 
 
 def package_files(kind: str, compiled: Compiled) -> dict[str, File]:
@@ -66,63 +64,48 @@ def package_files(kind: str, compiled: Compiled) -> dict[str, File]:
         what = f"--package {kind} with --backend {','.join(vendors)}: {why} by the bundle's CMake"
         raise UnsupportedError(what, hint="portable C alone, or add_subdirectory of the bundle")
     own, name = index()[kind], compiled.name
-    put = {"name": name, **{f: own[f].format(name=name) for f in ("src", "include")}}
-    files = _sources(compiled, put)
-    values = _values(kind, compiled, [p for p in files if p.endswith(".c")], put)
-    templates = {**index()["common"]["files"], **own["files"]}
+    put = {"name": name, **{part: own[part].format(name=name) for part in _PARTS}}
+    left = {f"src/{name}_ffi.c", f"src/{name}_trace.h", f"src/{name}_weights.c", "src/aot_trace.h"}
+    content = weights.content_path(name, beside=True)
+    kept = {p: f for p, f in compiled.files.items() if p not in {*left, content}}
+    paths = [(p, *p.partition("/")[::2]) for p in kept]
+    files = {f"{put[part]}/{rest}": kept[p] for p, part, rest in paths if part in _PARTS}
+    constants = compiled.files.get(content)
+    more = [f"{name}_data.c", *([f"{name}_weights.c"] if constants else [])]
+    code = [rest for _, part, rest in paths if part == "src" and rest.endswith(".c")]
+    values = {**put, "kind": kind, "sources": sorted([*code, *more]), **_values(compiled)}
+    if isinstance(constants, Blob):
+        head = render.render("packages/common/weights.c", {**values, "bytes": constants.nbytes})
+        array = _Array(constants.parts, constants.nbytes, head.decode())
+        files[f"{put['src']}/{name}_weights.c"] = array
+    templates = {**index()["common"]["files"], **own["files"]}.items()
     made = {
-        path.format_map(put): render(f"packages/{template.format_map({'kind': kind})}", values)
-        for path, template in templates.items()
+        path.format(**put): render.render(f"packages/{template.format(kind=kind)}", values)
+        for path, template in templates
     }
-    files |= formatted(made)
+    files |= {**clang_format.formatted(made), "LICENSE": kept["LICENSE"]}
     return {path: files[path] for path in sorted(files)}
 
 
-def _sources(compiled: Compiled, put: dict[str, str]) -> dict[str, File]:
-    """The files of the bundle that a package has, the constants as C."""
-    name, files = compiled.name, dict[str, File]()
-    content = weights.content_path(name, beside=True)
-    left = {f"src/{name}_ffi.c", f"src/{name}_trace.h", f"src/{name}_weights.c", "src/aot_trace.h"}
-    for path, file in compiled.files.items():
-        folder, _, rest = path.partition("/")
-        if path == content and isinstance(file, Blob):
-            head = render("packages/common/weights.c", _array(compiled, file.nbytes))
-            files[f"{put['src']}/{name}_weights.c"] = _Array(file.parts, file.nbytes, head.decode())
-        elif folder in put and path not in left:
-            files[f"{put[folder]}/{rest}"] = file
-    return files | {"LICENSE": compiled.files["LICENSE"]}
-
-
-def _array(compiled: Compiled, nbytes: int) -> dict[str, object]:
-    """What the declaration of the constants' array says."""
-    section = weights.section_of(compiled.program)
-    align = WEIGHTS_ALIGN if compiled.target.board else 64
-    return {"name": compiled.name, "bytes": nbytes, "align": align, "section": section}
-
-
-def _values(
-    kind: str, compiled: Compiled, sources: list[str], put: dict[str, str]
-) -> dict[str, object]:
-    """What the templates are told; paths of sources are relative to their folder."""
+def _values(compiled: Compiled) -> dict[str, object]:
+    """What the templates are told of the model, whatever the package."""
     program, target, memory = compiled.program, compiled.target, compiled.manifest["memory"]
-    code = sorted([p.removeprefix(f"{put['src']}/") for p in sources] + [f"{program.name}_data.c"])
-    board = bool(target.board)
     return {
-        **put,
-        "kind": kind,
         "NAME": program.name.upper(),
         "version": ctext.plain(__version__),
         "cpu": ctext.plain(target.cpu),
-        "sources": code,
-        "flags": value_flags(compiled.manifest["options"]["accuracy"]),
-        "cpu_flags": (*target.cflags, *(FLAGS[:2] if board else ())),
-        "level": LEVEL if board else "-O3",
+        "board": target.board,
+        "flags": project.value_flags(compiled.manifest["options"]["accuracy"]),
+        "cpu_flags": (*target.cflags, *(board.FLAGS[:2] if target.board else ())),
+        "level": board.LEVEL if target.board else "-O3",
+        "section": weights.section_of(program),
+        "weights_align": board.WEIGHTS_ALIGN if target.board else 64,
         "inputs": interface.inputs(program),
         "outputs": interface.outputs(program),
-        "label": interface.label,
-        "plain": ctext.plain,
+        "signature": interface.signature(program),
+        "note": lambda t: ctext.comment(f"{interface.label(t)} {interface.kind(t)}"),
+        "plain": lambda t: ctext.plain(interface.label(t)),
         "symbols": len(program.dynamic_dims),
-        "board": board,
         "arena_align": compiled.plan.alignment,
         "arena_bytes": memory["arena_bytes"],
         "constants_bytes": memory["constants_bytes"],

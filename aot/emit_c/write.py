@@ -61,6 +61,10 @@ class Blob:
 
 File = bytes | Blob
 
+#: A full disk, or a user's share of it; and what helps.
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+MAKE_ROOM = "free some space, or choose -o on another disk"
+
 
 def sha256(content: File) -> str:
     """Checksum of a file's bytes, in hexadecimal."""
@@ -80,16 +84,20 @@ def write_bundle(files: Mapping[str, File], out: Path, name: str = "bundle") -> 
         fresh = Path(tempfile.mkdtemp(prefix=".bundle-", dir=out))
     except OSError as error:
         _remove_empty(made, out)
-        raise _unwritable(out, error) from error
+        raise unwritable(
+            "cannot write the bundle", error, str(out), "choose another folder with -o"
+        ) from error
     try:
         for path in sorted(files):
             _write(fresh, path, files[path])
         fresh.chmod(0o777 & ~_umask())
         _swap(fresh, target)
     except OSError as error:
-        raise _unwritable(out, error) from error
+        raise unwritable(
+            "cannot write the bundle", error, str(out), "choose another folder with -o"
+        ) from error
     finally:
-        _remove_tree(fresh)
+        remove(fresh, quietly=True)
         _remove_empty(made, out)
     return target
 
@@ -140,12 +148,12 @@ def _exchange(a: Path, b: Path) -> bool:
     return bool(rename(here, os.fsencode(a), here, os.fsencode(b), ctypes.c_uint(exchange)) == 0)
 
 
-def _remove_tree(path: Path) -> None:
-    """Remove what was exchanged away: a folder, or whatever a user put in its place."""
-    if path.is_symlink() or path.is_file():
-        path.unlink()
+def remove(path: Path, quietly: bool = False) -> None:
+    """Remove a file, a link or a whole folder; `quietly` leaves of a folder what will not go."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=quietly)
     else:
-        shutil.rmtree(path, ignore_errors=True)
+        path.unlink(missing_ok=True)
 
 
 def _umask() -> int:
@@ -177,10 +185,7 @@ def _remove_empty(made: Path | None, out: Path) -> None:
             return
 
 
-def _unwritable(out: Path, error: OSError) -> BuildError:
-    reason = error.strerror or str(error)
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    hint = (
-        "free some space, or choose -o on another disk" if full else "choose another folder with -o"
-    )
-    return BuildError(f"cannot write the bundle: {reason}", str(out), hint)
+def unwritable(what: str, error: OSError, where: str = "", otherwise: str = "") -> BuildError:
+    """The error that `what` fails for, in `where`; `otherwise` is the hint where there is space."""
+    hint = MAKE_ROOM if error.errno in NO_SPACE else otherwise
+    return BuildError(f"{what}: {error.strerror or error}", where, hint)

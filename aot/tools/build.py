@@ -9,7 +9,6 @@ killed left set aside is put back by the next one.
 from __future__ import annotations
 
 import contextlib
-import errno
 import importlib.util
 import os
 import re
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from aot import textfile
+from aot.emit_c.write import MAKE_ROOM, NO_SPACE, remove, unwritable
 from aot.errors import AotError, BuildError
 
 if sys.platform != "win32":
@@ -36,10 +36,8 @@ _PARTLY = ".aotc-partly"
 _DONE = ".aotc-done"
 #: What CMake, the makefiles it writes, or a list of its own take for something else.
 _NO_FOLDERS = (";", ":", "|", '"', "\\", "\t", "\n", "\r", "$<", "$(")
-#: A full disk, or a user's share of it; and how programs call it.
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-_FULL = tuple(map(os.strerror, _NO_SPACE))
-_MAKE_ROOM = "free some space, or choose -o on another disk"
+#: How programs call a full disk, or a user's share of it.
+_FULL = tuple(map(os.strerror, NO_SPACE))
 #: Folders that a compilation replaces.
 _WRITTEN = ("bundle", "packages")
 _BUILD_FILES = ("Makefile", "build.ninja", "cmake_install.cmake")
@@ -123,13 +121,13 @@ class Tree:
             self._take()
         except OSError as error:
             self._discard()
-            raise _unwritable(self.out, error) from error
+            raise unwritable(f"cannot write to output folder {self.out}", error) from error
         try:
             self._recover()
             self._set_aside()
         except OSError as error:
             self._undo()
-            raise _unwritable(self.out, error) from error
+            raise unwritable(f"cannot write to output folder {self.out}", error) from error
         except BaseException:
             self._undo()
             raise
@@ -152,7 +150,7 @@ class Tree:
             self._check_writable()
             self._check_ours()
         except OSError as error:
-            raise _unwritable(self.out, error) from error
+            raise unwritable(f"cannot write to output folder {self.out}", error) from error
 
     def _check_writable(self) -> None:
         nearest = next(p for p in (self.out, *self.out.absolute().parents) if p.exists())
@@ -215,7 +213,7 @@ class Tree:
         self._restore()
         for entry in sorted(self.out.iterdir()):
             if entry.name == _DONE or entry.name.startswith(".bundle-"):
-                _remove(entry)
+                remove(entry)
 
     def _set_aside(self) -> None:
         """Move CMake's state away; copy the bundle by hard links (it is replaced atomically).
@@ -272,10 +270,10 @@ class Tree:
     def _drop(self, name: str) -> None:
         """Remove an entry of OUT; there is never a part of it under its name."""
         done = self.out / _DONE
-        _remove(done)
+        remove(done)
         if os.path.lexists(self.out / name):
             os.rename(self.out / name, done)
-            _remove(done)
+            remove(done)
 
 
 def _is_made_by_hand(path: Path) -> bool:
@@ -292,19 +290,6 @@ def _link_or_copy(source: str, target: str) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _unwritable(out: Path, error: OSError) -> BuildError:
-    full = error.errno in _NO_SPACE
-    hint = _MAKE_ROOM if full else ""
-    return BuildError(f"cannot write to output folder {out}: {error.strerror or error}", hint=hint)
 
 
 def cache_value(out: Path, key: str) -> str:
@@ -395,7 +380,7 @@ def _checked(command: list[str], what: str, folder: Path) -> None:
     if started.returncode != 0:
         if _disk_is_full(folder, stdout + stderr):
             full = f"{what}: no space is left on the disk"
-            raise BuildError(full, str(folder), _MAKE_ROOM)
+            raise BuildError(full, str(folder), MAKE_ROOM)
         raise BuildError(what, more=_complaint(stdout, stderr))
 
 
@@ -411,7 +396,7 @@ def _disk_is_full(folder: Path, said: str) -> bool:
             file.write(bytes(1 << 20))
             file.flush()
     except OSError as error:
-        return error.errno in _NO_SPACE
+        return error.errno in NO_SPACE
     return False
 
 

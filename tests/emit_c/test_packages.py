@@ -13,11 +13,12 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import aot
 from aot.emit_c.packages import index
-from aot.errors import AotError
+from aot.errors import AotError, BuildError
 from aot.options import PACKAGES, Options
 from needs import need, need_module
 
@@ -77,7 +78,8 @@ def cmake(source: Path, *options: str, **env: str) -> Path:
     """The build tree of a CMake project."""
     flags = "-O1 -Wall -Wextra -Werror"
     build = source / "build"
-    run("cmake", "-S", source, "-B", build, f"-DCMAKE_C_FLAGS={flags}", *options, cwd=source, **env)
+    options = (f"-DCMAKE_C_FLAGS={flags}", "-DCMAKE_BUILD_TYPE=Debug", *options)
+    run("cmake", "-S", source, "-B", build, *options, cwd=source, **env)
     run("cmake", "--build", build, cwd=source)
     return build
 
@@ -101,7 +103,7 @@ def test_meson(package: Path, sample: tuple[bytes, bytes]) -> None:
     need_module("mesonbuild")
     ninja = shutil.which("ninja") or need("ninja", "pip install ninja")
     meson = (sys.executable, "-m", "mesonbuild.mesonmain")
-    run(*meson, "setup", "build", "-Dwerror=true", cwd=package, NINJA=ninja)
+    run(*meson, "setup", "build", "-Dwerror=true", "-Dbuildtype=debug", cwd=package, NINJA=ninja)
     run(ninja, "-C", "build", cwd=package)
     assert run("build/example", cwd=package) == "digits: ok\n"
     (package / "example" / "main.c").write_text(MAIN)
@@ -150,7 +152,7 @@ def test_esp_idf(package: Path) -> None:
     assert about["dependencies"]["idf"] == ">=5.0"
     kconfig = kconfiglib.Kconfig(component / "Kconfig", warn_to_stderr=False)
     assert kconfig.syms["AOT_DIGITS_SPEED"].str_value == "y"
-    built = cmake(package, "-DCONFIG_AOT_DIGITS_SPEED=y", IDF_PATH=str(FRAMES / "idf"))
+    built = cmake(package, IDF_PATH=str(FRAMES / "idf"))
     assert run(built / "digits_example", cwd=built) == "digits: ok\n"
 
 
@@ -295,6 +297,40 @@ def test_refused_options_keep_the_old_package(tmp_path: Path) -> None:
         assert message in str(error.value)
     assert (out / "packages" / "make" / "Makefile").stat() == before
     assert Options(package=("make", "zephyr")).package == ("make", "zephyr")
+
+
+def test_a_failure_keeps_the_old_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, out = DIGITS / "digits.onnx", tmp_path / "out"
+    aot.compile(model, out, package="make", configure=False)
+    before = (out / "packages" / "make" / "README.md").read_bytes()
+
+    def fails(*_arguments: object) -> None:
+        assert (out / "packages" / "meson").is_dir()
+        raise BuildError("no")
+
+    monkeypatch.setattr("aot.api.tree.configure", fails)
+    with pytest.raises(BuildError, match="no"):
+        aot.compile(model, out, name="other", package=("make", "meson"))
+    assert [p.name for p in (out / "packages").iterdir()] == ["make"]
+    assert (out / "packages" / "make" / "README.md").read_bytes() == before
+
+
+def test_names_that_mean_something_elsewhere(tmp_path: Path) -> None:
+    """A tensor's name may end a comment, a shape may be empty; the sources still compile."""
+    float32 = onnx.TensorProto.FLOAT
+    ends = {"*/ x /*\n": [2, 0], "class": []}
+    ins = [onnx.helper.make_tensor_value_info(n, float32, s) for n, s in ends.items()]
+    outs = [onnx.helper.make_tensor_value_info(f"{n}y", float32, s) for n, s in ends.items()]
+    nodes = [onnx.helper.make_node("Abs", [n], [f"{n}y"]) for n in ends]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", ins, outs))
+    kinds = ("make", "platformio")
+    aot.compile(model, tmp_path, target="x86-64", name="new", package=kinds, configure=False)
+    make, platformio = (tmp_path / "packages" / kind for kind in kinds)
+    flags = "-O1 -Wall -Wextra -Werror"
+    name = next(make.glob("*.mk")).stem
+    assert run("make", "-s", "run", f"CFLAGS={flags}", cwd=make) == f"{name}: ok\n"
+    program = platformio / "examples" / "run" / "src" / "main.cpp"
+    run("g++", *flags.split(), "-fsyntax-only", "-Iinclude", program, cwd=platformio)
 
 
 def test_a_section_for_the_constants(tmp_path: Path) -> None:
