@@ -209,8 +209,10 @@ def _counted(ops: Sequence[str]) -> list[str]:
 def step(spelling: Spelling, index: int, call: Call) -> str:
     """The statement of the call `index` in NAME_execute, below a comment with its title.
 
-    A call without work is `(void)0`, so that the numbers of calls stay those of the trace. Scalars
-    that the instance fixes and parameters that a wrapper holds are no arguments.
+    A call that copies a tensor to its own place is `(void)0`, so that the numbers of calls stay
+    those of the trace. Null pointers are no arguments, nor are parameters of a call that is
+    compiled for them alone. Raises UnsupportedError for a parameter that its C type does not hold,
+    InternalError for a tensor without a place.
     """
     head = ctext.block(title(spelling.program, call), "    ") + "\n"
     if _is_nothing(spelling, call):

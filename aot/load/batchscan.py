@@ -18,8 +18,10 @@ DIRECTIONS = "directions"
 
 
 def spell_batch_scans(model: onnx.ModelProto) -> None:
-    """Rewrite every Scan of `model`, all of which are of opset 8.
+    """Rewrite every Scan of `model`, all of which are of opset 8, in place.
 
+    Scan of opset 8 runs its body for each element of a batch: it becomes an outer Scan over the
+    batch axis, whose body is the Scan of opset 9 over the sequence.
     They have the domain `LATER`: onnx's converter would drop an axis.
     UnsupportedError for sequences that have lengths of their own.
     """

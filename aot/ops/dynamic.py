@@ -168,6 +168,12 @@ def unique_types(m: Match) -> Iterator[tuple[bool, str]]:
 
 @unique.lower
 def unique_to_kernel(c: Recorder, m: Match) -> None:
+    """A call of aot_unique on x [outer, axis, inner]: slices along `axis` that differ.
+
+    `m.m`, int64 [1], says how many slices of x are real in this run, `m.n` how many differ. Of the
+    results y, first, inverse and counts, those that the node does not have go to temporary
+    tensors. Two scratch buffers hold 8 bytes per slice: their order, and their group.
+    """
     outer, axis, inner = split_at(m.x.shape, m.axis)
     params = c.params(outer=outer, axis=axis, inner=inner, sorted=int(m.sorted))
     places = [

@@ -30,7 +30,12 @@ GREY = np.array([19595, 38470, 7471], np.int64)
 
 
 def decode_image(data: bytes, pixel_format: str) -> Array:
-    """uint8 [height, width, channels]. Raises UnsupportedError, ValueError for a damaged file."""
+    """The pixels of a BMP or PNM file: uint8 [height, width, 3], or 1 channel for `Grayscale`.
+
+    Raises UnsupportedError for other formats, for compressed BMPs, BMPs of other depths than 24
+    and 32 bits, and PNMs of more than 255 levels; ValueError for a damaged file and for a
+    `pixel_format` besides RGB, BGR and Grayscale.
+    """
     kind = next((name for magic, name in MAGIC if data.startswith(magic)), "")
     if kind:
         raise UnsupportedError(f"an image in {kind}, which is not decoded here", hint=HINT)

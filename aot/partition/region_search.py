@@ -68,6 +68,7 @@ def condensed(
     Returns (preds, colours, the given vertex of each coloured vertex); those come first. All that
     matters of colourless vertices is which coloured ones reach which others through them. The
     problem is returned as it is, coloured vertices first, where that takes too many edges.
+    Raises InternalError where `preds` have a cycle.
     """
     after: list[list[int]] = [[] for _ in preds]
     for v, before in enumerate(preds):

@@ -54,7 +54,12 @@ def pack_weights(w: Array, wide: bool) -> Array:
 
 
 def pack_columns(w: Array, wide: bool) -> Array:
-    """w [oc, kh, 3, ic] int8, ic a multiple of 4, in the order of aot_dsp_row_2x4, flat."""
+    """w [oc, kh, 3, ic] int8, ic a multiple of 4, in the order of aot_dsp_row_2x4, flat.
+
+    The order is [oc / 4, kh, ic / 4, 2, 3, 8]: blocks of 4 output channels; the even, then the odd
+    of 4 input channels; the 3 columns of the window; 8 bytes as `pack_weights` folds two pairs of
+    output channels. `wide` is the answer of `is_wide` for these weights.
+    """
     oc, kh, kw, ic = w.shape
     packed = pack_weights(w.reshape(oc, -1), wide).reshape(-1, kh, kw, ic // 4, 2, 8)
     return np.ascontiguousarray(packed.transpose(0, 1, 3, 4, 2, 5)).reshape(-1)

@@ -31,6 +31,12 @@ def _product(spelling: Spelling, left: int, right: int, axis: int) -> ir.Value |
 
 @spells("QLinearConv", MICROSOFT)
 def _qlinear_conv(spelling: Spelling) -> None:
+    """QLinearConv as Conv of real values: DequantizeLinear before it, QuantizeLinear behind it.
+
+    With the attribute `channels_last` of com.microsoft, Transposes around it put the channels
+    first. Raises UnsupportedError where the scale of a bias is known at run time only, where x or
+    y has several scales, or where zero points do not have the shape of their scales.
+    """
     x, last = spelling.channels_first(spelling.input(0))
     inputs = [spelling.operand(0, x=x), spelling.operand(3, axis=0)]
     bias = spelling.optional(8)

@@ -67,6 +67,9 @@ def _first_fits(problem: Problem) -> tuple[list[int], int]:
 def _search(problem: Problem, offsets: list[int], effort: int) -> tuple[list[int], int, int, int]:
     """(offsets, height, proven lower bound, steps): at the bound first, then upwards.
 
+    Offsets and heights are in units of the problem, the greatest common divisor of all alignments
+    and sizes. `effort` is the most steps of the search.
+
     A capacity that is refuted raises the bound to the least the search had to exceed it by; one
     that is left open is passed over by halving the gap to the best height known.
     """

@@ -56,7 +56,10 @@ class Cascade:
         return self.plan.layers[member]
 
     def steps(self, member: int) -> list[Rows]:
-        """Its steps."""
+        """Rows (first, end) of the output that each step of a layer makes, in order.
+
+        `member` is the layer's number in the plan; its tiling says how many rows a step makes.
+        """
         if member not in self.known:
             y = self.plan.tensors[self.layer(member).output]
             self.known[member] = steps_of(y.height, self.tilings[member])

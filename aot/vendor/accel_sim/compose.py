@@ -247,7 +247,13 @@ class Composer:
             self._finish(m)
 
     def _buffers(self, span: tuple[int, int]) -> None:
-        """Where everything that some layers touch lies."""
+        """Note where each tensor lies that layers `span` (first, last; both inclusive) touch.
+
+        A whole tensor gets an address in the system's memory (`b.buffers`, by its root). A tensor
+        of which the accelerator holds some rows gets an address there and a number of rows
+        (`b.windows`, 0: all of its height): tensors between the layers of a cascade, and tensors
+        of the system that come by rows.
+        """
         self.b.windows = {}
         for layer in self.plan.layers[span[0] : span[1] + 1]:
             for index in (*layer.inputs, layer.output):

@@ -41,7 +41,10 @@ class Part:
 
 
 class Tiles:
-    """The weights of a conv or dw in tiles of `lanes` output channels."""
+    """The weights of a conv or dw in tiles of `lanes` output channels.
+
+    The layer's weights are int8 [output channels, kh, kw, input channels (dw: 1)].
+    """
 
     def __init__(self, layer: Layer, lanes: int) -> None:
         assert layer.weights is not None
