@@ -154,39 +154,36 @@ def _rank(name: str) -> tuple[bool, int, list[tuple[int, str]]]:
 
 def listing() -> list[dict[str, str]]:
     """Every target with one line of text: what it is, and what is missing here to build for it."""
-    rows = []
-    for name in names():
-        if name == "host":
-            host = _host()
-            text = f"this machine: {host}" if host else "no code generation for this machine"
-        else:
-            text = _status(_named(name, name))
-        rows.append({"name": name, "text": text})
-    return rows
+    return [{"name": name, "text": _status(name)} for name in names()]
 
 
-def _host() -> str:
-    try:
-        return _host_level()
-    except TargetError:
-        return ""
-
-
-def _status(target: Target) -> str:
+def _status(name: str) -> str:
     """What the target is, whether it can be built and run here."""
-    text = target.summary
-    compilers = (target.compiler,) if target.compiler else ("cc", "gcc", "clang")
-    if not any(shutil.which(c) for c in compilers):
-        missing = target.compiler or "C compiler"
-        text += f"; no {missing}: apt-get install {' '.join(target.packages)}"
-    if not target.native() and target.emulator:
-        if shutil.which(target.emulator[0]) is None:
-            packages = " ".join(target.emulator_packages)
-            text += f"; no {target.emulator[0]}: apt-get install {packages}"
-    elif not target.runs_here():
-        lacking = target.missing_flags()
-        text += f"; builds here, does not run (CPU lacks {', '.join(lacking[:3])})"
-    return text
+    try:
+        target = load_target(name)
+    except TargetError:
+        return "no code generation for this machine"
+    if name == "host":
+        return f"this machine: {target.cpu}"
+    emulator = target.emulator[: not target.native()]
+    needed = [
+        (
+            target.compiler or "C compiler",
+            (target.compiler,) if target.compiler else ("cc", "gcc", "clang"),
+            target.packages,
+        ),
+        *((program, (program,), target.emulator_packages) for program in emulator),
+    ]
+    texts = [
+        f"no {what}: apt-get install {' '.join(packages)}"
+        for what, programs, packages in needed
+        if not any(map(shutil.which, programs))
+    ]
+    if not emulator and not target.runs_here():
+        texts.append(
+            f"builds here, does not run (CPU lacks {', '.join(target.missing_flags()[:3])})"
+        )
+    return "; ".join([target.summary, *texts])
 
 
 def load_target(spec: str = "host") -> Target:

@@ -449,6 +449,7 @@ EXAMPLES = {
     "inspect": "  aotc inspect model.onnx\n",
     "size": "  aotc size out --per-node\n  aotc size model.onnx --target cortex-m4\n",
     "quantize": "  aotc quantize model.onnx --calibrate samples.npz -o int8.onnx\n",
+    "doctor": "  aotc doctor\n",
     "targets": "  aotc targets\n",
     "backends": "  aotc backends\n",
     "new-backend": "  aotc new-backend acme -o acme\n",

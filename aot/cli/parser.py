@@ -59,6 +59,7 @@ GROUPS = {
         "tune": "measure the time of each backend, for --partition cost",
     },
     "of this installation": {
+        "doctor": "what is installed, what is missing, and the line that installs it",
         "targets": "targets that can be built for here, and the apt line for the others",
         "backends": "the backends installed",
         "ops": "the operators portable C computes",

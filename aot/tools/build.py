@@ -57,18 +57,13 @@ def find_tools(packages: tuple[str, ...] = ("gcc", "make"), compiler: str = "") 
 
     `packages` are the apt packages that build for the target, `compiler` its cross compiler.
     """
-    cmake = shutil.which("cmake") or _from_pypi("cmake")
-    if cmake is None:
-        raise BuildError(
-            "cmake was not found",
-            hint="apt-get install cmake (or pip install cmake); --no-configure needs none",
-        )
+    cmake = _cmake("; --no-configure needs none")
     _check_compiler(packages, compiler)
     if os.environ.get("CMAKE_GENERATOR"):
         return Tools(cmake)
     if shutil.which("make"):
         return Tools(cmake, ("-G", "Unix Makefiles"))
-    ninja = shutil.which("ninja") or _from_pypi("ninja")
+    ninja = find_program("ninja")
     if ninja is None:
         raise BuildError("neither make nor ninja was found", hint="apt-get install make")
     return Tools(cmake, ("-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"))
@@ -92,15 +87,22 @@ def _check_compiler(packages: tuple[str, ...], compiler: str) -> None:
         raise BuildError("no C compiler was found (cc, gcc, clang)", hint=f"{apt}, or set CC")
 
 
-def _from_pypi(name: str) -> str | None:
-    """The program that PyPI's package `name` installed (cmake, ninja), None without it."""
-    beside = shutil.which(name, path=str(Path(sys.executable).parent))
-    if beside is not None:
-        return beside
+def _cmake(otherwise: str = "") -> str:
+    """The program cmake; BuildError says what installs it, and what could be done `otherwise`."""
+    cmake = find_program("cmake")
+    if cmake is None:
+        raise BuildError(
+            "cmake was not found", hint=f"apt-get install cmake (or pip install cmake){otherwise}"
+        )
+    return cmake
+
+
+def find_program(name: str) -> str | None:
+    """The program `name` in PATH, or that PyPI's package `name` installed (cmake, ninja)."""
     spec = importlib.util.find_spec(name)
-    if spec is None or spec.origin is None:
-        return None
-    return shutil.which(name, path=str(Path(spec.origin).parent / "data" / "bin"))
+    inside = [str(Path(spec.origin).parent / "data" / "bin")] if spec and spec.origin else []
+    places = (None, str(Path(sys.executable).parent), *inside)
+    return next(filter(None, (shutil.which(name, path=place) for place in places)), None)
 
 
 class Tree:
@@ -349,10 +351,7 @@ def build(out: Path, target: str = "", jobs: int = 0) -> None:
     """`cmake --build OUT`, quietly; BuildError carries the end of the compiler's complaint."""
     if not (out / "CMakeCache.txt").is_file():
         raise BuildError(f"{out} is not configured", hint="run aotc without --no-configure")
-    cmake = shutil.which("cmake") or _from_pypi("cmake")
-    if cmake is None:
-        raise BuildError("cmake was not found", hint="apt-get install cmake (or pip install cmake)")
-    command = [cmake, "--build", str(out.absolute())]
+    command = [_cmake(), "--build", str(out.absolute())]
     if target:
         command += ["--target", target]
     if jobs:
