@@ -25,7 +25,7 @@ from aot.plan.compiled import Compiled
 from aot.target import Target, load_target
 from aot.tools import build as tree
 from aot.tools.emulate import check_cpu, is_native
-from aot.tools.record import MANIFEST, as_written, file_digest, record_of, refuse_changed
+from aot.tools.record import MANIFEST, as_written, file_digest, record_of
 from aot.tools.run import open_out
 from aot.tools.shared_library import Library
 from aot.tools.unsupported import with_cut
@@ -53,10 +53,8 @@ class Bundle:
 
     def load(self) -> Library:
         """The model as a callable on NumPy arrays or DLPack objects; builds it if needed."""
-
-        refuse_changed(self.out)
-        built = open_out(self.out)  # another compilation may have replaced the bundle
         with as_written(self.out):
+            built = open_out(self.out)  # another compilation may have replaced the bundle
             if not is_native(built.target):
                 raise TargetError(
                     f"{built.name} is built for {built.target.get('name')}: "

@@ -49,6 +49,7 @@ GROUPS = {
         "bench": "time a built bundle",
         "size": "RAM, flash and MACs of a bundle, or an estimate for a model",
         "report": "the content of a bundle, as one HTML page",
+        "diff": "what differs between two builds: bytes, work, backends, options, outputs",
         "disasm": "list the commands of an accelerator's regions",
     },
     "of a model": {

@@ -26,11 +26,6 @@ class Tolerance:
     lsb: int | None = None
     slack: float = 1.0
 
-    @staticmethod
-    def of_options(rtol: float | None, of_max: float | None, lsb: int | None) -> Tolerance:
-        """What the command line asked for."""
-        return Tolerance(rtol, of_max, lsb=lsb)
-
     def like(self, dtype: str, accuracy: str = "normal") -> Tolerance:
         """This tolerance for values that are of `dtype` and only stored in a wider one."""
         rtol, of_max, _ = self.bounds(dtype, accuracy)

@@ -178,8 +178,7 @@ def _refusal(opened: Opened, options: Options, compiles: Compiles) -> AotError |
 
 
 def _typed(info: onnx.ValueInfoProto) -> tuple[str, str, tuple[str, ...] | None]:
-    dtype, dims = _kind(info.type)
-    return info.name, dtype, dims
+    return info.name, *_kind(info.type)
 
 
 def _kind(kind: onnx.TypeProto) -> tuple[str, tuple[str, ...] | None]:

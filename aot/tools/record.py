@@ -38,7 +38,9 @@ def refuse_changed(out: Path) -> None:
 
 @contextlib.contextmanager
 def as_written(out: Path) -> Iterator[None]:
-    """What goes wrong with a manifest that somebody changed is no fault of the compiler."""
+    """AotError for a manifest that somebody changed: at once, as refuse_changed does, and for what
+    goes wrong later in a bundle without OUT/aotc.json, which is no fault of the compiler."""
+    refuse_changed(out)
     try:
         yield
     except (AotError, OSError):

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from aot.emit_c.manifest import SCHEMA_VERSION
 from aot.errors import AotError, BuildError, shell_word
 from aot.ir import dtypes
 from aot.ir.graph_nodes import Array
@@ -161,7 +162,10 @@ def open_out(out: Path) -> Built:
     """The bundle in `out`; AotError if aotc wrote none there."""
     path = out / "bundle" / "manifest.json"
     manifest = read_json(path, "bundle")
-    name = manifest.get("name")
+    name, schema = manifest.get("name"), str(manifest.get("schema", SCHEMA_VERSION))
+    if schema.split(".")[0] != SCHEMA_VERSION.split(".")[0]:
+        what = f"{path} has schema {schema[:20]}, this aotc reads {SCHEMA_VERSION}"
+        raise AotError(what, hint="compile again with this aotc")
     if not (isinstance(name, str) and re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name)):
         raise AotError(f"{path} is not as aotc wrote it", "its name", "compile again")
     return Built(out, manifest)

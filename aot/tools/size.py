@@ -114,18 +114,22 @@ def _own_variables(built: Built) -> int:
 
 def estimate(compiled: Compiled) -> Size:
     """The size of a model for a target with no toolchain: all exact but the code."""
-    memory = compiled.manifest["memory"]
-    calls = compiled.program.calls
+    return planned(compiled.manifest, code_estimate(compiled.program, compiled.target))
+
+
+def planned(manifest: dict[str, Any], code: int = 0) -> Size:
+    """What a manifest says of the size, with `code` bytes of code, which it does not know."""
+    memory = manifest["memory"]
     return Size(
-        compiled.name,
+        str(manifest["name"]),
         int(memory["arena_bytes"]),
         int(memory["io_bytes"]),
-        int(memory["static_bytes"]) + int(memory.get("vendor_bytes", 0)),
+        int(memory.get("static_bytes", 0)) + int(memory.get("vendor_bytes", 0)),
         int(memory["constants_bytes"]),
-        code_estimate(compiled.program, compiled.target),
-        sum(c.macs for c in calls),
+        code,
+        int(manifest["macs"]),
         True,
-        declared(compiled.manifest),
+        declared(manifest),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -82,29 +83,24 @@ def _symbols(elf: Any) -> Iterator[Symbol]:
 
 def node_sizes(built: Built, symbols: tuple[Symbol, ...]) -> tuple[NodeSize, ...]:
     """What every call of a run takes: copies of a function count as one of their size together."""
-    code: dict[str, int] = {}
+    code = Counter[str]()
     for s in symbols:
         if s.kind == "code":
-            name = _COPY.sub("", s.name)
-            code[name] = code.get(name, 0) + s.nbytes
+            code[_COPY.sub("", s.name)] += s.nbytes
     functions = {i: c.function for i, c in calls_in_c(built).items() if c.function}
-    count: dict[str, int] = {}
-    for name in functions.values():
-        count[name] = count.get(name, 0) + 1
-    found = []
-    for i, call in enumerate(built.manifest["nodes"]):
-        function = functions.get(i, "")
-        found.append(
-            NodeSize(
-                i,
-                " + ".join(call["nodes"]),
-                function,
-                code.get(function, 0),
-                count.get(function, 0),
-                int(call.get("constant_bytes", 0)),
-            )
+    count = Counter(functions.values())
+    return tuple(
+        NodeSize(
+            i,
+            " + ".join(call["nodes"]),
+            function,
+            code[function],
+            count[function],
+            int(call.get("constant_bytes", 0)),
         )
-    return tuple(found)
+        for i, call in enumerate(built.manifest["nodes"])
+        for function in (functions.get(i, ""),)
+    )
 
 
 @dataclass(frozen=True, slots=True)

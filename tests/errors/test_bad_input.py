@@ -358,6 +358,7 @@ def test_tolerances_that_let_everything_pass(
         ["bench", "?"],
         ["size", "?"],
         ["report", "?", "-o", "r"],
+        ["diff", "?", "?"],
         ["disasm", "?"],
         ["inspect", "?"],
         ["explain", "?"],

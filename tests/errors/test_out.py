@@ -306,6 +306,8 @@ def test_model_in_the_folder_that_is_replaced(
     [
         ("bundle/manifest.json", ["run", "--inputs", "in.npz"]),
         ("bundle/manifest.json", ["report", "-o", "r.html"]),
+        ("bundle/manifest.json", ["diff", "out"]),
+        ("aotc.json", ["diff", "out"]),
         ("bundle/manifest.json", ["size"]),
         ("bundle/manifest.json", ["verify"]),
         ("aotc.json", ["verify"]),

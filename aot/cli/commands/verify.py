@@ -22,7 +22,7 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
         per_node=args.per_node,
         per_region=args.per_region,
         model=None if args.model is None else Path(args.model),
-        tolerance=Tolerance.of_options(args.rtol, args.atol_of_max, args.max_lsb),
+        tolerance=Tolerance(args.rtol, args.atol_of_max, lsb=args.max_lsb),
     )
     report = verify(built, request, progress)
     failure = "" if report.passed else report.failure()

@@ -30,7 +30,7 @@ def page(manifest: Mapping[str, Any]) -> str:
     # Portable C has the first colour; vendors follow in order of appearance.
     backends = dict.fromkeys(["c", *(str(node["backend"]) for node in manifest["nodes"])])
     return render(
-        "page",
+        "page.html",
         manifest=manifest,
         titles=titles,
         map=memory_map(manifest),
@@ -42,8 +42,8 @@ def page(manifest: Mapping[str, Any]) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """The text of `templates/<template>.html.jinja` with `values` filled in."""
-    return str(_environment().get_template(f"{template}.html.jinja").render(values))
+    """The text of `templates/<template>.jinja` with `values` filled in, in pages escaped."""
+    return str(_environment().get_template(f"{template}.jinja").render(values))
 
 
 @cache
@@ -53,7 +53,7 @@ def _environment() -> Any:
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
         undefined=jinja2.StrictUndefined,
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(["html.jinja"]),
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_shown,

@@ -12,8 +12,7 @@ from aot.errors import AotError, BuildError, shell_word
 from aot.tools.build import RECORD, read_json
 from aot.tools.record import options_of, refuse_changed
 from aot.tools.run import Built
-from aot.tools.size import measure
-from aot.tools.stack_built import declared
+from aot.tools.size import measure, planned
 from aot.tools.symbols import calls_in_c, node_sizes, symbols_of
 from aot.vendor.accel_sim.performance import programs
 
@@ -24,10 +23,9 @@ def manifest_and_more(built: Built, bench: str = "") -> dict[str, Any]:
     Raises AotError for a file that is damaged, or of another bundle.
     """
     refuse_changed(built.out)
-    bundle = built.out / "bundle"
     return {
         **built.manifest,
-        "accelerator": programs(bundle),
+        "accelerator": programs(built.out / "bundle"),
         "lines": calls_in_c(built),
         "measured": _measured(Path(bench), built) if bench else {},
         **_sizes(built),
@@ -36,17 +34,14 @@ def manifest_and_more(built: Built, bench: str = "") -> dict[str, Any]:
 
 def _sizes(built: Built) -> dict[str, Any]:
     """Bytes of code of every call where OUT is built, and what the bundle needs of each budget."""
-    memory, record = built.manifest["memory"], built.out / RECORD
+    record, size, code = built.out / RECORD, planned(built.manifest), list[int]()
     asked = options_of(read_json(record, "record of a compilation")) if record.is_file() else None
-    stack = declared(built.manifest).declared  # None where a vendor's code has no figure
-    ram = int(memory["arena_bytes"]) + int(memory.get("static_bytes", 0)) + (stack or 0)
-    flash, code = int(memory["constants_bytes"]), []
     with contextlib.suppress(BuildError):  # OUT is not built: its code has no size yet
         size, nodes = measure(built), node_sizes(built, symbols_of(built))
-        ram, flash = size.ram, size.constants + size.code
         # Calls that share a function share its bytes.
         code = [n.code // max(1, n.sharers) for n in nodes]
-    needs = {"RAM": ram, "flash": flash, "stack": stack}
+    # No bound of the stack is declared where a vendor's code has no figure.
+    needs = {"RAM": size.ram, "flash": size.constants + size.code, "stack": size.stack.declared}
     budgets = [(kind, n, getattr(asked, kind.lower(), None)) for kind, n in needs.items()]
     return {"code": code, "budgets": budgets}
 
