@@ -75,17 +75,17 @@ def test_page(tmp_path: Path) -> None:
         "name": "<b>",
         "layers": [{**performance["layers"][0], "name": "<i>&"}],
     }
-    drawn = render("accelerator", programs=[hostile])
+    drawn = render("accelerator.html", programs=[hostile])
     assert "<b>" not in drawn and "<i>" not in drawn
     assert "&lt;b&gt;" in drawn and "&lt;i&gt;&amp;" in drawn
-    assert "<" not in render("accelerator", programs=[])
+    assert "<" not in render("accelerator.html", programs=[])
 
 
 def test_long_programs_make_small_pages(tmp_path: Path) -> None:
     _, performance = compiled(tmp_path / "out", configure=False)
-    few = render("accelerator", programs=[performance]).count("<rect")
+    few = render("accelerator.html", programs=[performance]).count("<rect")
     spans = [["MM", 16, 1, 0, 10 * n + 3, 10 * n + 10, 3, 0] for n in range(50_000)]
-    many = render("accelerator", programs=[{**performance, "cycles": 500_000, "spans": spans}])
+    many = render("accelerator.html", programs=[{**performance, "cycles": 500_000, "spans": spans}])
     assert few < many.count("<rect") < 1200
     assert " …: " in many
 

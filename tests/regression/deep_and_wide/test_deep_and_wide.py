@@ -18,7 +18,7 @@ import pytest
 from aot.errors import AotError, ModelError, UnsupportedError
 from aot.options import Options
 from aot.pipeline import compile_model
-from aot.plan.memory.live import total_life
+from aot.plan.memory.live import total_live_steps
 from graphs import model
 
 
@@ -72,16 +72,16 @@ def test_values_that_all_live_long_are_refused(monkeypatch: pytest.MonkeyPatch) 
     rows = [("Add", f"v{i} v{i // 2}", f"v{i + 1}") for i in range(60)]
     proto = model(rows, {"v0": [2]}, {"v60": [2]})
     compiled = compile_model(proto, Options(name="net"))
-    life = total_life(compiled.program)
+    life = total_live_steps(compiled.program)
     assert 60 * 5 < life < 60 * 60
-    monkeypatch.setattr("aot.plan.schedule.MOST_LIFE", life - 1)
+    monkeypatch.setattr("aot.plan.schedule.MOST_LIVE_STEPS", life - 1)
     with pytest.raises(UnsupportedError, match=f"live {life} steps"):
         compile_model(proto, Options(name="net"))
 
 
 def test_outputs_in_the_arena_live_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """They were not counted: thousands took gigabytes and minutes."""
-    monkeypatch.setattr("aot.plan.schedule.MOST_LIFE", 50 * 50)
+    monkeypatch.setattr("aot.plan.schedule.MOST_LIVE_STEPS", 50 * 50)
     compile_model(fan(50), Options(name="net"))
     with pytest.raises(UnsupportedError, match=r"of 50 calls live 2\d\d\d steps") as caught:
         compile_model(fan(50), Options(name="net", io="arena"))
