@@ -42,7 +42,7 @@ def diff(outs: tuple[Path, Path], inputs: list[str], everything: bool = False) -
             if inputs:
                 raise
             notes.append(f"outputs are not compared: {error.what}")
-        one, two = (_facts(built, size) for built, size in zip(builds, sizes, strict=True))
+        one, two = (_compared(built, size) for built, size in zip(builds, sizes, strict=True))
     sections = {title: _rows(title, one[title], two[title]) for title in one}
     changed = {title: [r for r in rows if r["a"] != r["b"]] for title, rows in sections.items()}
     apart = [o for o in outputs if o["max_ulp"] or o["reason"]]
@@ -58,7 +58,7 @@ def diff(outs: tuple[Path, Path], inputs: list[str], everything: bool = False) -
     }
 
 
-def _facts(built: Built, size: Size) -> dict[str, dict[str, Any]]:
+def _compared(built: Built, size: Size) -> dict[str, dict[str, Any]]:
     """What is compared of a build, by section and name: integers and words.
 
     A call is known by the ONNX nodes that it computes, since a call's number says nothing of
