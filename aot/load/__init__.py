@@ -140,12 +140,18 @@ def _open_outputs(light: onnx.ModelProto) -> None:
 
 def _without_shapes(light: onnx.ModelProto) -> onnx.ModelProto:
     """The model with types of inputs only: onnx takes bounds for what every run has, and shapes
-    that a body declares of its results may be of other sizes than the file has now."""
-    inputs = {i.name for i in light.graph.input}
+    that a body declares of its results may be of other sizes than the file has now.
+
+    An output that is a constant keeps its shape: without it, onnx's inference reads operands that
+    are this constant (the axes of a Slice) as absent.
+    """
+    kept = {i.name for i in light.graph.input} | {
+        c.name for graph in all_graphs(light.graph) for c in graph.initializer
+    }
     for graph in all_graphs(light.graph):
         del graph.value_info[:]
         for info in graph.output:
-            if info.name not in inputs and info.type.HasField("tensor_type"):
+            if info.name not in kept and info.type.HasField("tensor_type"):
                 info.type.tensor_type.ClearField("shape")
     return light
 
