@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`aotc doctor`: what is installed here, what is missing, and the line that installs it.
+"""`aotc doctor`: parts that are installed here, missing ones, the line that installs them.
 
 Nothing is imported or started to find out, and no network is used: packages are known by their
 metadata, programs by PATH, libraries by their headers.
@@ -26,7 +26,7 @@ from aot.tools.build import find_program, find_tools
 
 
 def command(args: argparse.Namespace, progress: Progress) -> Answer:
-    """Do what the options say; the failure is why nothing can be compiled for this machine."""
+    """The answer; it fails with the reason where models cannot be compiled for this machine."""
     table = read_toml(Path(__file__).with_suffix(".toml"), "table of packages")
     parts = _parts(table["part"])
     absent = [f"needs {r}" for p in parts if p["kind"] == "Python packages" for r in p["lacks"]]
@@ -55,7 +55,7 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
 
 
 def _parts(optional: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What aotc needs, what `optional` describes (doctor.toml), and what targets name."""
+    """A record of each part: aotc needs it, `optional` (doctor.toml) or a target names it."""
     requires = (
         metadata.requires("aotc") or ()
         if _version("aotc")
