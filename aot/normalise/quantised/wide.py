@@ -15,7 +15,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import array, shape_of
+from aot.ir.graph_nodes import array, dtype_of, shape_of
 from aot.ir.operators import Interface, trait_of
 from aot.ir.value_traits import Clamp
 from aot.load.options import LoadOptions
@@ -112,7 +112,14 @@ def _after(edit: Editor, node: ir.Node) -> None:
         return
     p, dtype = kind
     shape, attributes = shape_of(result), dict(node.attributes.items())
-    made = edit.node(node.op_type, list(node.inputs), attributes, before=node, shape=shape)
+    made = edit.node(
+        node.op_type,
+        list(node.inputs),
+        attributes,
+        before=node,
+        shape=shape,
+        dtype=dtype_of(result),
+    )
     quantised = add_quantise(edit, made, p, dtype, before=node)
     edit.substitute(node, add_dequantise(edit, quantised, p, before=node))
 
