@@ -65,6 +65,7 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
     infinities onnx.reference takes the least code. It multiplies the state of an LSTM by peepholes
     that are absent, and repeats quantised values that are fewer than their scales. Scales are above
     zero. A backward slice to an end beyond 32 bits has nothing in ONNX, and all in onnxruntime.
+    Winograd's algorithm spreads an infinity over a tile of results (docs/oracles.md).
     """
     if node.op_type == "Slice" and not ended(node, values):
         return False
@@ -92,6 +93,8 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
         return False
     extents = values[node.input[0]].shape[2:]
     kernel = attrs.get("kernel_shape") or values[node.input[WINDOWS[node.op_type]]].shape[2:]
+    if node.op_type == "Conv" and tuple(kernel) == (3, 3) and not is_finite(values[node.input[0]]):
+        return False
     rank = len(kernel)
     pads, steps = attrs.get("pads", [0] * (2 * rank)), attrs.get("dilations", [1] * rank)
     if attrs.get("auto_pad", b"").startswith(b"SAME"):
