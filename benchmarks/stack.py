@@ -57,11 +57,12 @@ def node_tests(options: Options) -> Iterator[stack_calls.Lowerable]:
     """Models, and ONNX's node tests that compile: strings, control flow, extents of the data."""
     import suite
 
-    from stack_models import models
+    from stack_models import models, ranged
 
-    for proto in (*models(), *(t.model for t in suite.collect() if t.suite == "node")):
+    plain = (*models(), *(t.model for t in suite.collect() if t.suite == "node"))
+    for proto, dims in (*ranged(), *((m, {}) for m in plain)):
         with suppress(AotError):
-            model, partition = partition_model(proto, options)
+            model, partition = partition_model(proto, replace(options, dims=dims))
             yield stack_calls.Lowerable(proto.graph.name, model.graph, partition)
 
 

@@ -14,8 +14,14 @@ sys.path[:0] = [str(Path(__file__).resolve().parent / "ops")]
 
 import test_dynamic  # noqa: E402
 
+import decoders  # noqa: E402
 import shared_weights  # noqa: E402
 from quant_graphs import S8, S32, Net, quantised_values  # noqa: E402
+
+
+def ranged() -> Iterator[tuple[onnx.ModelProto, dict[str, tuple[int, int]]]]:
+    """Models with ranges of dimensions: a decoder whose caches grow."""
+    yield decoders.gpt2(), {decoders.PAST: (0, 15), decoders.LENGTH: (1, 4)}
 
 
 def models() -> Iterator[onnx.ModelProto]:

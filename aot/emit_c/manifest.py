@@ -43,6 +43,10 @@ def manifest_of(
     """
     names = _onnx_names(partition)
     nodes = _nodes(program, plan, names, set())
+    lengths = {k.tensor for k in program.kept_dims}
+    axes: dict[str, list[int]] = {}
+    for name, axis in sorted(a for k in program.kept_dims for a in k.axes):
+        axes.setdefault(name, []).append(axis)
     return {
         "schema": SCHEMA_VERSION,
         "aotc": __version__,
@@ -72,11 +76,16 @@ def manifest_of(
         "dimensions": [
             {"name": e.name, "least": e.least, "most": e.most, "axes": [list(a) for a in e.axes]}
             for e in program.dynamic_dims
+        ]
+        + [
+            {"name": e.name, "least": 0, "most": e.most, "axes": [], "next": e.next}
+            for e in program.kept_dims
         ],
         "outputs": _marked(_outputs(program, plan), texts),
         "states": [
             {"output": options.states.get(interface.label(t), ""), **_tensor(program, plan, t)}
-            for t in (program.tensors[n] for n in program.carried)
+            | ({"extents": axes[t.name]} if t.name in axes else {})
+            for t in (program.tensors[n] for n in program.carried if n not in lengths)
         ],
         "memory": {
             **_memory(program, plan, target),

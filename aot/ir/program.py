@@ -330,6 +330,21 @@ class DynamicDimension:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptDimension:
+    """The dimension `name` of states, from 0 to `most`, is as long as the run before left it.
+
+    `axes` are (tensor of the state, axis), `next` is the expression of dimensions that a run
+    leaves, "" where it is none; `tensor`, int64 [1] and carried, holds the length.
+    """
+
+    name: str
+    most: int
+    axes: tuple[tuple[str, int], ...]
+    next: str
+    tensor: str
+
+
+@dataclass(frozen=True, slots=True)
 class Quantisation:
     """How integers q stand for numbers: (q - zero_point) * scale.
 
@@ -349,7 +364,7 @@ class Program:
     are, if a call can fail, until they are copied to the caller (`held`). `carried` are
     temporaries that keep what a run leaves in them for the next one, zero at first. `shapes` are
     those of outputs that depend on the data, `dynamic_dims` the dimensions of inputs that each run
-    gives.
+    gives, `kept_dims` those of states.
     `attached` are files that vendors add to the bundle, (path, content), for people and tools.
     `weights` says where constants are: "embedded", "file", "blob" or "section=NAME".
     `quantisation` is that of inputs and outputs of integers that stand for numbers, by tensor.
@@ -369,6 +384,7 @@ class Program:
     carried: tuple[str, ...] = ()
     shapes: tuple[RunTimeShape, ...] = ()
     dynamic_dims: tuple[DynamicDimension, ...] = ()
+    kept_dims: tuple[KeptDimension, ...] = ()
     attached: tuple[tuple[str, bytes], ...] = ()
     weights: str = "embedded"
     quantisation: tuple[tuple[str, Quantisation], ...] = ()

@@ -81,6 +81,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
         dimensions,
         pinned,
         options.counts,
+        options.states,
     )
     open_strings(model, options.max_string)
     names.name_everything(model)

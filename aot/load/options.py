@@ -58,6 +58,7 @@ class LoadOptions:
     of 4 bits need to stay packed for a float operator (fewer are folded to float32).
     `max_sequence` bounds the elements of a sequence, `max_string` the bytes of a string.
     `counts` are inputs that say how many elements a sequence has, and the most it can have.
+    `states` maps inputs to the outputs that the next run gets for them.
     """
 
     dims: Mapping[str, Size] = field(default_factory=dict)
@@ -75,3 +76,4 @@ class LoadOptions:
     max_sequence: int = 32
     counts: Mapping[str, int] = field(default_factory=dict)
     max_string: int = 64
+    states: Mapping[str, str] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from aot.lower.persistent_tensors import (
     Pair,
     carry,
     dynamic_dimensions,
+    kept_dimensions,
     output_count,
     pairs,
     place_io,
@@ -118,6 +119,7 @@ def _program(
         carried=carried,
         shapes=shapes,
         dynamic_dims=dims,
+        kept_dims=kept_dimensions(graph),
         attached=tuple(sorted(c.attached.items())),
         quantisation=_quantisation(graph, names, {s.output for s in states}),
     )

@@ -9,11 +9,19 @@ from dataclasses import dataclass, replace
 from aot.errors import ModelError
 from aot.ir.deferred_import import ir
 from aot.ir.layout import PLAIN
-from aot.ir.pins import Pin
-from aot.ir.program import DynamicDimension, Origin, Program, Role, RunTimeShape, Tensor
+from aot.ir.program import (
+    DynamicDimension,
+    KeptDimension,
+    Origin,
+    Program,
+    Role,
+    RunTimeShape,
+    Tensor,
+)
 from aot.options import Options
-from aot.shapes.dynamic.dims import RUN_TIME_SHAPES
+from aot.shapes.dynamic.dims import KEPT_SIZE, RUN_TIME_SHAPES
 from aot.shapes.dynamic.input_dims import dimensions_of
+from aot.shapes.dynamic.kept_dims import kept_sizes
 from aot.target import Target
 from aot.vendor.match import ValueRef
 from aot.vendor.recorder import Handle, Recorder
@@ -78,6 +86,8 @@ def run_time_shapes(
     first = output_count(graph)
     found = []
     for at, (index, axes) in enumerate(graph.meta.get(RUN_TIME_SHAPES, ())):
+        if index == KEPT_SIZE:
+            continue
         if index in states:
             name = ValueRef(graph.outputs[index]).onnx_name
             raise ModelError(
@@ -87,7 +97,7 @@ def run_time_shapes(
         c.begin(Origin((value.name,), ("Output",), "the true shape"), None, -1, ())
         made = c.temp(value.shape, value.dtype, PLAIN, "shape")
         fill(c, made.name, value)
-        place = index - sum(s < index for s in states)
+        place = index - sum(0 <= s < index for s in states)
         found.append(RunTimeShape(place, tuple(axes), made.name))
     return tuple(found)
 
@@ -95,7 +105,7 @@ def run_time_shapes(
 def dynamic_dimensions(graph: ir.Graph, states: set[str]) -> tuple[DynamicDimension, ...]:
     """The dimensions that a run says, with the tensors that hold them.
 
-    `states` are inputs that are handed from run to run; ModelError if one has such a dimension.
+    `states` are inputs that are handed from run to run.
     """
     dimensions = dimensions_of(graph)
     values = [ValueRef(v) for v in graph.inputs]
@@ -103,11 +113,6 @@ def dynamic_dimensions(graph: ir.Graph, states: set[str]) -> tuple[DynamicDimens
     places = [i for i, v in enumerate(values) if v.name not in states]
     found = []
     for at, d in enumerate(dimensions):
-        for index, _ in d.axes:
-            if values[index].name in states:
-                what = f'"{d.name}", a dimension of state "{values[index].onnx_name}", has a range'
-                add = [Pin("--dim", d.name, (d.most,), instead=True)]
-                raise ModelError(what, hint="or leave it no state", add=add)
         axes = tuple((places.index(index), axis) for index, axis in d.axes)
         found.append(DynamicDimension(d.name, d.least, d.most, axes, values[first + at].name))
     return tuple(found)
@@ -141,7 +146,23 @@ def pairs(graph: ir.Graph, states: Mapping[str, str]) -> tuple[Pair, ...]:
                 "both must have one shape and type",
             )
         found.append(pair)
+    first = output_count(graph)
+    for at, (index, axes) in enumerate(graph.meta.get(RUN_TIME_SHAPES, ())):
+        if index == KEPT_SIZE:
+            own, following = graph.inputs[axes[0]], graph.outputs[first + at]
+            found.append(Pair(ValueRef(own), ValueRef(following), KEPT_SIZE))
     return tuple(found)
+
+
+def kept_dimensions(graph: ir.Graph) -> tuple[KeptDimension, ...]:
+    """The dimensions of states that runs hand on, with the tensors that hold them."""
+    values = [ValueRef(v).name for v in graph.inputs]
+    return tuple(
+        KeptDimension(
+            k.name, k.most, tuple((values[i], a) for i, a in k.axes), k.next, values[k.place]
+        )
+        for k in kept_sizes(graph)
+    )
 
 
 def _check_known(name: str, known: Mapping[str, object], what: str, where: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import DYNAMIC, Array, attribute, shape_of
+from aot.ir.graph_nodes import DYNAMIC, Array, attribute, set_type, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AxisOf, Moves, SizedBy
 from aot.load.encode_strings import axis_from_front, encodes
@@ -19,7 +19,7 @@ from aot.normalise.transposes import along_axis, permute
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import Axes, DynamicDims, axis_of, refused
 from aot.shapes.dynamic.equality_constraints import fit_inputs, meet, require_equal
-from aot.shapes.dynamic.rows import cut_out, most_of, whole_numbers
+from aot.shapes.dynamic.rows import cut_out, made_by, most_of, whole_numbers
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.evaluate import evaluates, integers, need, optional
 from aot.shapes.operands import lists, operands_fit
@@ -247,6 +247,12 @@ def concat_dynamic(x: DynamicDims, node: ir.Node) -> None:
         pass_on(x, node, found)
 
 
+def _can_grow(x: DynamicDims, value: ir.Value) -> bool:
+    """Whether `value` is a caller's tensor or a state, read here alone."""
+    alone = len(value.uses()) == 1 and not value.is_graph_output()
+    return alone and (value in x.kept or made_by(value, "Spread"))
+
+
 def _joined(x: DynamicDims, node: ir.Node, axis: int, found: Axes) -> None:
     """Replace a Concat along a dynamic axis."""
     parts = [v for v in node.inputs if v is not None]
@@ -259,6 +265,12 @@ def _joined(x: DynamicDims, node: ir.Node, axis: int, found: Axes) -> None:
     for n in lengths[1:]:
         total = x.add(node, total, n)
     kind = [(int(parts[0].dtype or 0), shape)]
+    if len(parts) == 2 and _can_grow(x, parts[0]):
+        # What is at its bound with zeros behind it gets room for the new rows.
+        set_type(parts[0], kind[0][0], tuple(shape))
+        y = x.node(node, "Append", [*parts, *lengths], kind, DYNAMIC, axis=axis)[0]
+        x.substitute(node, y, {**found, axis: x.new(total, sum(bounds))})
+        return
     y = x.node(node, "Join", [sizes, *parts], kind, DYNAMIC, axis=axis)[0]
     x.substitute(node, y, {**found, axis: x.new(total, sum(bounds))})
 

@@ -12,12 +12,15 @@ from collections.abc import Iterator, Sequence
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, F32, F64, S64, DType
-from aot.ir.graph_nodes import DYNAMIC
+from aot.ir.graph_nodes import DYNAMIC, attribute
 from aot.ir.layout import Layout
 from aot.load.encode_strings import Strings, encodes
 from aot.ops.kernels import INTS, SIGNED
 from aot.ops.registry import op
+from aot.shapes.dynamic.dims import DynamicDims, zero_padding
+from aot.shapes.dynamic.rows import made_by
 from aot.shapes.dynamic.rules import needed
+from aot.shapes.symbolic import polynomials
 from aot.vendor import Match, NodeRef, Recorder, ValueRef
 from aot.vendor.strided_copy import split_at
 
@@ -31,6 +34,7 @@ spread = op("Spread", "x shape", domain=DYNAMIC)
 require_equal = op("RequireEqual", "a b", domain=DYNAMIC)
 inside = op("Within", "x", domain=DYNAMIC, most=0)
 join = op("Join", "xs*", domain=DYNAMIC, axis=0)
+append = op("Append", "x rows n m", domain=DYNAMIC, axis=0)
 cut = op("Cut", "x shape starts ends steps", "y out", domain=DYNAMIC, axes=())
 unique = op("Unique", "x m", "y first inverse counts n", domain=DYNAMIC, axis=0, sorted=1)
 nms = op(
@@ -143,6 +147,31 @@ def join_to_kernel(c: Recorder, m: Match) -> None:
         y = c.update(m.y) if i else m.y
         instance = {"E": x.dtype.nbytes}
         c.call("aot_join", y, x, sizes, params, instance=instance, header=HEADER)
+
+
+@append.lower
+def append_to_kernel(c: Recorder, m: Match) -> None:
+    """`n` is how many rows of x there are, `m` how many of `rows` follow."""
+    outer, to, inner = split_at(m.y.shape, m.axis)
+    params = c.params(outer=outer, to=to, part=m.rows.shape[m.axis], inner=inner)
+    operands = (m.y, m.x, m.rows, m.n, m.m, params)
+    instance = {"E": m.x.dtype.nbytes}
+    c.call("aot_append", *operands, instance=instance, inplace=[(m.y, m.x)], header=HEADER)
+
+
+@zero_padding("Append", DYNAMIC)
+def zeros_behind(
+    x: DynamicDims, before: ir.Node, value: ir.Value, axes: Sequence[int]
+) -> ir.Value | None:
+    """Zeros are behind the new rows, as they were behind what these follow."""
+    node = value.producer()
+    assert node is not None
+    source, own = node.inputs[0], x.of(value)
+    spread = source is not None and (source in x.kept or made_by(source, "Spread"))
+    return value if spread and list(own) == [attribute(node, "axis")] else None
+
+
+polynomials("RequireEqual Within", DYNAMIC)(lambda terms, node: terms.of(needed(node, 0)))
 
 
 @cut.lower

@@ -45,9 +45,12 @@ def range_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Range of run-time ends: start + i * delta for as many i as there can be."""
     start, limit, delta = (needed(node, i) for i in range(3))
     kind = int(start.dtype or 0)
-    bound = _range_bound(x, node)
     parts = [_one(x, node, v) for v in (start, limit, delta)]
     n = _plain_count(x, node)
+    span = x.interval(n)
+    bound = int(span.high[0]) if span is not None and span.high[0] <= MAX_ELEMENTS else -1
+    if bound < 0:
+        bound = _range_bound(x, node)
     if n is None:
         n = _range_count(x, node, parts, kind)
         n = x.smallest(node, n, x.ints(node, [bound]))
@@ -56,21 +59,21 @@ def range_dynamic(x: DynamicDims, node: ir.Node) -> None:
     typed = [(kind, (bound,))]
     moved = x.node(node, "Mul", [steps, parts[2]], typed)[0]
     y = x.node(node, "Add", [moved, parts[0]], typed)[0]
-    x.substitute(node, y, {0: x.new(n, bound)})
+    known = span is not None and span.low[0] == span.high[0]
+    x.substitute(node, y, {} if known else {0: x.new(n, bound)})
 
 
 def _plain_count(x: DynamicDims, node: ir.Node) -> ir.Value | None:
-    """The limit of a Range from 0 in steps of 1, if it is an integer that is not negative."""
+    """Limit - start of a Range in steps of 1, if it is an integer that is not negative."""
     start, limit, delta = (needed(node, i) for i in range(3))
-    known = [lookup(v, x.sweep.partial_values) for v in (start, delta)]
-    if any(k is None or not k.full for k in known) or limit.dtype is None:
+    known = lookup(delta, x.sweep.partial_values)
+    if known is None or not known.full or known.data.ravel()[0] != 1 or limit.dtype is None:
         return None
-    if [float(k.data.ravel()[0]) for k in known if k is not None] != [0.0, 1.0]:
+    if limit.dtype.numpy().kind not in "iu":
         return None
-    limits = x.interval(limit)
-    if limit.dtype.numpy().kind not in "iu" or limits is None or not limits.low.ravel()[0] >= 0:
-        return None
-    return x.as_vector(node, limit)
+    span = x.sub(node, x.as_vector(node, limit), x.as_vector(node, start))
+    limits = x.interval(span)
+    return span if limits is not None and limits.low[0] >= 0 else None
 
 
 def _one(x: DynamicDims, node: ir.Node, value: ir.Value) -> ir.Value:

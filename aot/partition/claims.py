@@ -34,6 +34,7 @@ def load_options(
         supports=supports(patterns),
         max_string=options.max_string,
         max_sequence=options.max_sequence,
+        states=options.states,
         packed_from=PACKED_FLASH if options.objective == "flash" else PACKED_LATENCY,
     )
 

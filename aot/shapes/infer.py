@@ -35,6 +35,7 @@ from aot.shapes.control_flow_isolated import bodies, is_isolated, type_results
 from aot.shapes.cures import Reading, late
 from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.input_dims import Dimension, check_counts, open_dimensions
+from aot.shapes.dynamic.kept_dims import hand_on
 from aot.shapes.dynamic.propagate import flows
 from aot.shapes.dynamic.rules import dynamic, is_sized_by_data
 from aot.shapes.evaluate import Invalid, evaluate
@@ -64,19 +65,21 @@ def infer(
     dimensions: Sequence[Dimension] = (),
     pinned: bool = True,
     counts: Mapping[str, int] | None = None,
+    states: Mapping[str, str] | None = None,
 ) -> None:
     """Type every value of `model` in place; raise all errors found.
 
     `hints` are the types the file declares for the outputs, compared with what is inferred;
     `rules` infers operators onnx does not know; strings have at most `max_string` bytes; every run
     says how long the `dimensions` are. `pinned` tells that the user said something about sizes;
-    `counts` are inputs that every run compares with the most they can be.
+    `counts` are inputs that every run compares with the most they can be, `states` maps inputs to
+    the outputs that the next run gets for them.
     An If of known condition is replaced by its branch: the other one may not even fit.
     Postcondition: every value has a dtype and a static shape.
     """
     with Child(strictly) as child:
         sweep = Sweep(model, rules or {}, max_string, child)
-        sweep.reading.ranges = open_dimensions(sweep.dims, model.graph, dimensions)
+        sweep.reading.ranges = open_dimensions(sweep.dims, model.graph, dimensions, states or {})
         check_counts(sweep.dims, model.graph, counts or {})
         sweep.run(model.graph)
     raise_all(sweep.errors)
@@ -90,6 +93,7 @@ def infer(
     axes_of = {i: set(sweep.dims.of(v)) for i, v in enumerate(model.graph.outputs)}
     errors = _contradictions(model.graph, hints or {}, axes_of, pinned)
     raise_all(errors)
+    hand_on(sweep.dims, model.graph, states or {})
     sweep.dims.finish(model.graph)
     assert_typed(model)
 

@@ -12,8 +12,8 @@ move their polynomials.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
-from math import prod
+from collections.abc import Callable, Collection, Hashable, Mapping
+from math import inf, prod
 
 import numpy as np
 
@@ -203,6 +203,47 @@ class Terms:
             return None
         low, high = np.broadcast_to(found.low, shape), np.broadcast_to(found.high, shape)
         return low.ravel(), high.ravel()
+
+    def range_of(self, poly: Poly) -> tuple[float, float]:
+        """The least and the largest that `poly` can be, infinite where nothing is known.
+
+        It is narrower than the operands' bounds give where atoms cancel: (n + 1) - n is 1.
+        """
+        low = high = 0.0
+        for monomial, factor in poly:
+            ends = np.array([float(factor)])
+            for atom in monomial:
+                ends = np.outer(ends, self._ends(atom)).ravel()
+            if np.isnan(ends).any():
+                return -inf, inf
+            low, high = low + float(ends.min()), high + float(ends.max())
+        return low, high
+
+    def _ends(self, atom: int) -> tuple[float, float]:
+        key = list(self._atoms)[atom]
+        assert isinstance(key, tuple)
+        if key[0] == "value" and (found := self._bounds.of(key[1])) is not None:
+            return float(found.low.ravel()[key[2]]), float(found.high.ravel()[key[2]])
+        if key[0] in ("min", "max"):
+            sides = [self.range_of(p) for p in key[1:]]
+            lows, highs = zip(*sides, strict=True)
+            return (min(lows), min(highs)) if key[0] == "min" else (max(lows), max(highs))
+        if key[0] == "floor":
+            low, high = self.range_of(key[1])
+            return low // key[2], high // key[2]
+        return -inf, inf
+
+    def text(self, poly: Poly, names: Mapping[ir.Value, str]) -> str:
+        """A polynomial of the degree 1 as text ("n + 2*m + 1"), "" if an atom has no name."""
+        keys, parts = list(self._atoms), []
+        for monomial, factor in poly:
+            key = keys[monomial[0]] if monomial else None
+            assert key is None or isinstance(key, tuple)
+            name = "" if key is None or key[0] != "value" else names.get(key[1], "")
+            if len(monomial) > 1 or (monomial and not name):
+                return ""
+            parts.append(str(factor) if not name else name if factor == 1 else f"{factor}*{name}")
+        return " + ".join(parts) or "0"
 
     def divided(self, top: Poly, by: int) -> Poly:
         """floor(top / by)."""

@@ -69,6 +69,11 @@ class Spec:
         return np.dtype("uint16" if known.bits == 16 else "uint8")
 
     @property
+    def first(self) -> tuple[int, ...]:
+        """The shape of a state before the first run: nothing along axes that runs decide."""
+        return tuple(0 if a in self.dynamic_axes else n for a, n in enumerate(self.shape))
+
+    @property
     def nbytes(self) -> int:
         """Bytes of its raw file."""
         count = 1

@@ -143,17 +143,33 @@ def random_samples(
     dims = manifest.get("dimensions", ())
     if not dims:
         return (random_sample(inputs, graph),)
+    kept = {d["name"]: 0 for d in dims if "next" in d}
+    most = {d["name"]: d["most"] for d in dims}
     found = []
-    for seed, (label, share) in enumerate((("most", 1.0), ("least", 0.0), ("between", 0.5))):
+    for seed, (label, share) in enumerate(_STEPS if kept else _SIZES):
         sized = [{**d, "size": d["least"] + round(share * (d["most"] - d["least"]))} for d in dims]
-        sizes = {d["name"]: d["size"] for d in sized}
+        sizes = {d["name"]: d["size"] for d in sized} | kept
         for d in sized:
-            expression = parsed(d["name"])
-            if expression is not None and all(n in sizes for n in expression.names):
-                ends = {n: (sizes[n], sizes[n]) for n in expression.names}
-                d["size"] = expression.limits(ends)[1]
+            d["size"] = _settled(d["name"], sizes, d["size"])
+        if any(size > most[name] for name, size in kept.items()):
+            break
         found.append(random_sample(inputs, graph, seed, sized, label))
+        kept = {d["name"]: _settled(d["next"], sizes, 0) for d in dims if "next" in d}
     return tuple(found)
+
+
+#: Labels of samples, and where their sizes lie between the least and the most; of models whose
+#: states grow, which are runs one after the other.
+_SIZES = (("most", 1.0), ("least", 0.0), ("between", 0.5))
+_STEPS = (("first", 0.5), ("second", 0.0), ("third", 0.0), ("fourth", 0.25))
+
+
+def _settled(text: str, sizes: Mapping[str, int], other: int) -> int:
+    """The number that an expression of dimensions is for their sizes; `other` for another text."""
+    expression = parsed(text)
+    if expression is None or not all(n in sizes for n in expression.names):
+        return sizes.get(text, int(text) if text.isdecimal() else other)
+    return expression.limits({n: (sizes[n], sizes[n]) for n in expression.names})[1]
 
 
 #: Quantised values of quantised values; indices have 32 bits or more.

@@ -162,7 +162,7 @@ def _verify(
     nodes: list[Difference] = []
     regions: list[Difference] = []
     layers = Layers() if coded else None
-    handed = {n: np.zeros(s.shape, s.array_dtype) for n, (s, _) in built.states.items()}
+    handed = {n: np.zeros(s.first, s.array_dtype) for n, (s, _) in built.states.items()}
     ours = stream(built, [s.inputs for s in samples]) if handed else []
     for k, sample in enumerate(samples):
         progress("compare" + (f" {sample.label}" if sample.label else ""))

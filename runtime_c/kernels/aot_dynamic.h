@@ -206,6 +206,33 @@ AOT_INLINE void aot_join(void *y, const void *x, const int64_t *n, const aot_joi
     }
 }
 
+typedef struct aot_append_params {
+    int64_t outer; /* product of the axes before */
+    int64_t to;    /* bound of the axis in x and y */
+    int64_t part;  /* bound of the axis in rows */
+    int64_t inner; /* product of the axes after */
+} aot_append_params;
+
+/* Puts the m [1] rows of `rows` [outer][part][inner] behind the n [1] rows of x [outer][to][inner]:
+   y is x with them. Elements of E bytes. In place allowed: then only the new rows are written. */
+AOT_INLINE void aot_append(void *y, const void *x, const void *rows, const int64_t *n,
+                           const int64_t *m, const aot_append_params *p, int E) {
+    unsigned char *to = (unsigned char *)y;
+    const unsigned char *from = (const unsigned char *)rows;
+    const int64_t count = aot_extent(*m, 0, p->part);
+    const int64_t start = aot_extent(*n, 0, p->to - count);
+    if (y != x && p->outer * p->to * p->inner > 0) {
+        (void)memcpy(y, x, (size_t)(p->outer * p->to * p->inner * E));
+    }
+    if (count * p->inner <= 0) {
+        return;
+    }
+    for (int64_t o = 0; o < p->outer; ++o) {
+        (void)memcpy(to + (o * p->to + start) * p->inner * E, from + o * p->part * p->inner * E,
+                     (size_t)(count * p->inner * E));
+    }
+}
+
 typedef struct aot_cut_params {
     int32_t rank;      /* at least 1 */
     int32_t sliced;    /* axes that are cut */

@@ -94,6 +94,26 @@ static void test_join(int E) {
     check_free();
 }
 
+/* Rows behind those that are there, as many as fit, elsewhere and in place. */
+static void test_append(int E) {
+    static const int64_t n = 3, m = 2;
+    static const aot_append_params p = {2, 6, 4, 3};
+    uint8_t *x = some_elements(36, E), *rows = some_elements(24, E);
+    uint8_t *y = NEW(uint8_t, 36 * E), *want = NEW(uint8_t, 36 * E);
+    check_case("append of %d bytes", E);
+    (void)memcpy(want, x, (size_t)(36 * E));
+    for (int64_t i = 0; i < 24; ++i) {
+        if (i / 3 % 4 < m) {
+            put(want, (i / 12 * 6 + n + i / 3 % 4) * 3 + i % 3, rows, i, E);
+        }
+    }
+    aot_append(y, x, rows, &n, &m, &p, E);
+    same_bytes("y", y, want, (size_t)(36 * E));
+    aot_append(x, x, rows, &n, &m, &p, E);
+    same_bytes("in place", x, want, (size_t)(36 * E));
+    check_free();
+}
+
 /* The indices that a Slice of ONNX takes of an axis: from start, by step, before end. A start
  * beyond an end of the axis is that end (unlike in Python, also with a negative step). */
 static int64_t taken(int64_t *at, int64_t size, int64_t start, int64_t end, int64_t step) {
@@ -152,6 +172,7 @@ int main(void) {
             test_repack(E, k / 30, k / 6 % 5, k % 6);
         }
         test_join(E);
+        test_append(E);
         for (int k = 0; k < 12 * 12 * 7; ++k) {
             test_cut(E, ends[k % 12], ends[k / 12 % 12], steps[k / 144]);
         }

@@ -45,8 +45,9 @@ from aot.shapes.symbolic import Terms
 RUN_TIME_SHAPES = "aot.run_time_shapes"
 """Key of a graph's `meta`: (output, its dynamic axes) for each of the last outputs, its shapes."""
 
-NO_OUTPUT = -1
-"""Number of the output for one that is there only because it must be computed."""
+NO_OUTPUT, KEPT_SIZE = -1, -2
+"""Number of the output for one that is there only because it must be computed, and for the length
+of a state in the next run; its axis is the number of the input that gets it."""
 
 INT64 = 7
 Axes = dict[int, "ir.Value"]
@@ -66,6 +67,10 @@ class DynamicDims:
         self.places: dict[ir.Value, tuple[ir.Value, ir.Value]] = {}
         """Value → where it is not zero, and how often: two nodes that ask get one answer."""
         self._said: set[ir.Value] = set()
+        self.kept: set[ir.Value] = set()
+        """Inputs that are states, stored at their bounds with zeros behind their elements."""
+        self.handed: set[int] = set()
+        """Outputs that are the next states."""
         self.frozen = 0
         """Above 0 while nodes must be left alone: in the body of a loop."""
 
@@ -113,8 +118,16 @@ class DynamicDims:
         )
 
     def interval(self, value: ir.Value | None) -> Interval | None:
-        """Between which numbers the elements of a small value lie."""
-        return self.bounds.of(value)
+        """Between which numbers the elements of a small value lie; integers follow sizes."""
+        found = self.bounds.of(value)
+        if value is None or found is None or (found.low == found.high).all():
+            return found
+        polys = self.terms.of(value)
+        if value.dtype is None or value.dtype.numpy().kind not in "iu" or not polys:
+            return found
+        lows, highs = np.array([self.terms.range_of(p) for p in polys]).T
+        low = np.maximum(found.low, lows.reshape(found.low.shape))
+        return Interval(low, np.minimum(found.high, highs.reshape(found.low.shape)))
 
     # -- nodes -----------------------------------------------------------------------------
 
@@ -340,7 +353,7 @@ class DynamicDims:
         last = next(reversed(graph), None)
         for index, value in enumerate(list(graph.outputs)):
             axes = self.of(value)
-            if not axes or last is None:
+            if not axes or last is None or index in self.handed:
                 continue
             shape = self._behind(graph, value)
             graph.outputs.append(shape)

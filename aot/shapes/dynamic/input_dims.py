@@ -14,7 +14,7 @@ them. From there on N is a size like any other (`aot.shapes.dynamic.dims`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import lcm, prod
 
@@ -27,6 +27,7 @@ from aot.ir.pins import Pin
 from aot.shapes.dim_expressions import Numbers, Unsettled, parsed
 from aot.shapes.dynamic.dims import DynamicDims
 from aot.shapes.dynamic.equality_constraints import require_equal
+from aot.shapes.dynamic.kept_dims import KeptSize, keep_size
 
 DIMENSIONS = "aot.dimensions"
 """Key of a graph's `meta`: the Dimensions whose sizes are its last inputs, in this order."""
@@ -46,32 +47,42 @@ class Dimension:
 
 
 def open_dimensions(
-    dims: DynamicDims, graph: ir.Graph, dimensions: Sequence[Dimension]
+    dims: DynamicDims,
+    graph: ir.Graph,
+    dimensions: Sequence[Dimension],
+    states: Mapping[str, str],
 ) -> dict[ir.Value, Pin]:
     """Give `graph` an input for every dimension; what reads inputs gets the form at the bound.
 
-    Returns these inputs, each with the option that would give the dimension one size.
+    Inputs among `states` (input: output) keep their lengths from run to run. Returns the inputs of
+    other dimensions, each with the option that would give the dimension one size.
     """
     if not dimensions:
         return {}
     first = next(iter(graph))
     before = list(graph.inputs)
-    sizes = [_dimension_size(dims, graph, d) for d in dimensions]
-    sizes = [
-        _related(dims, first, d, dict(zip(dimensions, sizes, strict=True))) for d in dimensions
-    ]
+    kept = {i for i, v in enumerate(before) if original_name(v) in states}
+    held = {}
+    for d in dimensions:
+        if places := tuple(a for a in d.axes if a[0] in kept):
+            length = KeptSize(d.name, d.most, places, len(graph.inputs))
+            held[d] = keep_size(dims, graph, length, d.least)
+    said = {d: replace(d, axes=tuple(a for a in d.axes if a[0] not in kept)) for d in dimensions}
+    given = {d: _dimension_size(dims, graph, d) for d in dimensions if said[d].axes}
+    sizes = {d: _related(dims, first, d, {**given, **held}) for d in dimensions}
+    checked = [(sizes[d], own) for d, own in given.items() if sizes[d] is not own]
+    for left, right in () if held else checked:
+        require_equal(dims, first, left, right, _EXCLUDED)
+    after = {d: _after(dims, first, sizes[d], checked) for d in held}
     for index, value in enumerate(before):
-        axes = {
-            axis: size
-            for d, size in zip(dimensions, sizes, strict=True)
-            for i, axis in d.axes
-            if i == index
-        }
-        if axes:
-            _spread(dims, first, value, axes)
-    graph.meta[DIMENSIONS] = tuple(dimensions)
-    added = list(graph.inputs)[-len(dimensions) :]
-    return {v: single(d, before) for v, d in zip(added, dimensions, strict=True)}
+        own = {axis: sizes[d] for d in dimensions for i, axis in d.axes if i == index}
+        if own and index in kept:
+            dims.kept.add(value)
+            dims.set(value, {a: after[d] for d in held for i, a in d.axes if i == index})
+        elif own:
+            _spread(dims, first, value, own)
+    graph.meta[DIMENSIONS] = tuple(said[d] for d in given)
+    return {v: single(d, before) for d, v in given.items()}
 
 
 def single(dimension: Dimension, inputs: Sequence[ir.Value]) -> Pin:
@@ -122,9 +133,20 @@ def _related(
         return own  # the model compares what it needs
     if divisor != 1:
         return own
-    dims.new(computed, dimension.most, dimension.least)
-    require_equal(dims, first, computed, own, "has a shape that its other inputs exclude")
-    return computed
+    return dims.new(computed, dimension.most, dimension.least)
+
+
+_EXCLUDED = "has a shape that its other inputs exclude"
+
+
+def _after(
+    dims: DynamicDims, first: ir.Node, size: ir.Value, checked: Sequence[tuple[ir.Value, ir.Value]]
+) -> ir.Value:
+    """`size`, computed by comparisons of pairs: no state is touched before all have succeeded."""
+    for left, right in checked:
+        moved = dims.add(first, size, dims.sub(first, left, right))
+        size = require_equal(dims, first, size, moved, _EXCLUDED)
+    return size
 
 
 #: A number that a run knows: a size, divided by a number.

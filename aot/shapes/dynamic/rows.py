@@ -61,6 +61,12 @@ def whole_numbers(x: DynamicDims, node: ir.Node, vector: ir.Value) -> ir.Value:
     return x.node(node, "Cast", [vector], [(INT64, shape_of(vector))], to=INT64)[0]
 
 
+def made_by(value: ir.Value, op_type: str) -> bool:
+    """Whether `value` is a result of that operator of the domain aot.dynamic."""
+    node = value.producer()
+    return node is not None and (node.domain, node.op_type) == (DYNAMIC, op_type)
+
+
 def cut_out(
     x: DynamicDims,
     node: ir.Node,
