@@ -233,20 +233,67 @@ AOT_INLINE void aot_qdot_lacking(int32_t *sums, const int32_t *lacking, int32_t 
     }
 }
 
+/* The products of the windows of `rows` rows of a strip, copied to `copy`, and what becomes of
+ * them: `at` counts the values of the output before them, `totals` are the sums of the windows (WZ
+ * 1). */
+AOT_INLINE void aot_qdot_products(const aot_qdot_result *z, const uint8_t *copy,
+                                  const int32_t *totals, const int8_t *w, const int32_t *bias,
+                                  const aot_qdot_strip *s, int32_t rows, int32_t oc, ptrdiff_t at,
+                                  int KIND, int ADD, int RQ, int PC, int L, int S, int O, int FLIP,
+                                  int WZ) {
+    const int32_t padded = (oc + AOT_VLEN - 1) / AOT_VLEN * AOT_VLEN;
+    const int32_t pixels = s->flat != 0 ? rows * s->pixels : s->pixels;
+    const int32_t lines = s->flat != 0 ? 1 : rows;
+    const ptrdiff_t panel =
+        (ptrdiff_t)s->window.rows * s->window.cols * s->window.four * 4 * O * AOT_VLEN;
+    int32_t c;
+    for (c = 0; c < oc; c += O * AOT_VLEN) {
+        const int32_t left = oc - c, n = left < O * AOT_VLEN ? left : O * AOT_VLEN;
+        const int8_t *const wc = w + c / (O * AOT_VLEN) * panel;
+        int32_t row = 0, col = 0;
+        while (row < lines) {
+            int32_t sums[AOT_QDOT_TILE], i, k, v = O;
+            aot_qdot_segment g[2];
+            g[0] = aot_qdot_next(&row, &col, copy, s, pixels, L);
+            g[1] = g[0];
+            g[1].n = 0;
+            if (S > 1 && row < lines) {
+                g[1] = aot_qdot_next(&row, &col, copy, s, pixels, L);
+            }
+            if (O == 1 || n > AOT_VLEN) {
+                aot_qdot_tile(sums, g[0].x, g[1].x, s->step, &s->window, wc, bias + c, L, S, O,
+                              FLIP);
+            } else {
+                v = 1;
+                aot_qdot_tile(sums, g[0].x, g[1].x, s->step, &s->window, wc, bias + c, L, S, 1,
+                              FLIP);
+            }
+            for (k = 0; k < S; ++k) {
+                for (i = 0; i < g[k].n; ++i) {
+                    int32_t *const of = sums + (ptrdiff_t)(k * L + i) * v * AOT_VLEN;
+                    const int32_t pixel = g[k].first + i;
+                    if (WZ != 0) {
+                        aot_qdot_lacking(of, bias + padded + c, totals[pixel], v);
+                    }
+                    aot_qdot_finish(z, of, at + (ptrdiff_t)pixel * oc, c, n, KIND, ADD, RQ, PC);
+                }
+            }
+        }
+    }
+}
+
 /* A convolution; the instance constants are those of aot_qconv_s8__dot, KIND and ADD those of
  * aot_qdot_finish. */
 AOT_INLINE void aot_qdot_conv(const aot_qdot_result *z, const int8_t *x, const int8_t *w,
                               const int32_t *bias, void *scratch, const aot_qconv_s8_params *p,
                               int KIND, int ADD, int RQ, int PC, int L, int S, int O, int FLIP,
                               int WZ, int STRIP) {
-    const int32_t padded = (p->oc + AOT_VLEN - 1) / AOT_VLEN * AOT_VLEN;
     uint8_t *const copy = (uint8_t *)scratch;
-    int32_t *totals, image, oy, rows, c;
-    ptrdiff_t at = 0, panel;
+    int32_t *totals, image, oy, rows;
+    ptrdiff_t at = 0;
     aot_qdot_strip s;
     aot_qdot_sizes(&s, p, STRIP);
     totals = (int32_t *)(void *)(copy + aot_qdot_bytes(p, &s));
-    panel = (ptrdiff_t)s.window.rows * s.window.cols * s.window.four * 4 * O * AOT_VLEN;
     for (image = 0; image < p->n; ++image, x += (ptrdiff_t)p->ih * p->iw * p->ic) {
         for (oy = p->y0; oy < p->y1; oy += rows, at += (ptrdiff_t)rows * p->ow * p->oc) {
             rows = p->y1 - oy < s.rows ? p->y1 - oy : s.rows;
@@ -254,42 +301,8 @@ AOT_INLINE void aot_qdot_conv(const aot_qdot_result *z, const int8_t *x, const i
             if (WZ != 0) {
                 aot_qdot_totals(totals, copy, p, &s, rows, FLIP);
             }
-            for (c = 0; c < p->oc; c += O * AOT_VLEN) {
-                const int32_t left = p->oc - c, n = left < O * AOT_VLEN ? left : O * AOT_VLEN;
-                const int32_t pixels = s.flat != 0 ? rows * p->ow : p->ow;
-                const int32_t lines = s.flat != 0 ? 1 : rows;
-                const int8_t *const wc = w + c / (O * AOT_VLEN) * panel;
-                int32_t row = 0, col = 0;
-                while (row < lines) {
-                    int32_t sums[AOT_QDOT_TILE], i, k, v = O;
-                    aot_qdot_segment g[2];
-                    g[0] = aot_qdot_next(&row, &col, copy, &s, pixels, L);
-                    g[1] = g[0];
-                    g[1].n = 0;
-                    if (S > 1 && row < lines) {
-                        g[1] = aot_qdot_next(&row, &col, copy, &s, pixels, L);
-                    }
-                    if (O == 1 || n > AOT_VLEN) {
-                        aot_qdot_tile(sums, g[0].x, g[1].x, s.step, &s.window, wc, bias + c, L, S,
-                                      O, FLIP);
-                    } else {
-                        v = 1;
-                        aot_qdot_tile(sums, g[0].x, g[1].x, s.step, &s.window, wc, bias + c, L, S,
-                                      1, FLIP);
-                    }
-                    for (k = 0; k < S; ++k) {
-                        for (i = 0; i < g[k].n; ++i) {
-                            int32_t *const of = sums + (ptrdiff_t)(k * L + i) * v * AOT_VLEN;
-                            const int32_t pixel = g[k].first + i;
-                            if (WZ != 0) {
-                                aot_qdot_lacking(of, bias + padded + c, totals[pixel], v);
-                            }
-                            aot_qdot_finish(z, of, at + (ptrdiff_t)pixel * p->oc, c, n, KIND, ADD,
-                                            RQ, PC);
-                        }
-                    }
-                }
-            }
+            aot_qdot_products(z, copy, totals, w, bias, &s, rows, p->oc, at, KIND, ADD, RQ, PC, L,
+                              S, O, FLIP, WZ);
         }
         at += (ptrdiff_t)(p->oh - (p->y1 - p->y0)) * p->ow * p->oc;
     }

@@ -29,8 +29,18 @@ AOT_INLINE void aot_qdynamic_u8(uint8_t *y, float *scale, uint8_t *zero, const f
                                 const aot_qdynamic_u8_params *p) {
     float low = 0.0F, high = 0.0F, step, offset;
     int32_t value;
-    int64_t i;
-    for (i = 0; i < p->n; ++i) {
+    int64_t i = 0;
+#if AOT_VLEN > 1
+    aot_vf least = aot_vzero(), most = aot_vzero();
+    for (; i + AOT_VLEN <= p->n; i += AOT_VLEN) {
+        const aot_vf v = aot_vload(x + i);
+        least = aot_vmin(v, least);
+        most = aot_vmax(v, most);
+    }
+    high = aot_vhmax(most);
+    low = 0.0F - aot_vhmax(-least);
+#endif
+    for (; i < p->n; ++i) {
         low = x[i] < low ? x[i] : low;
         high = x[i] > high ? x[i] : high;
     }
@@ -39,9 +49,7 @@ AOT_INLINE void aot_qdynamic_u8(uint8_t *y, float *scale, uint8_t *zero, const f
     value = aot_quantize_round(offset < 0.0F ? 0.0F : offset > 255.0F ? 255.0F : offset);
     *scale = step;
     *zero = (uint8_t)value;
-    for (i = 0; i < p->n; ++i) {
-        y[i] = aot_quantize_one_u8(x[i] / step, value);
-    }
+    aot_quantize_run_u8(y, x, step, value, p->n);
 }
 
 typedef struct aot_matmulinteger_params {

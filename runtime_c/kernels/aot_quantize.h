@@ -17,6 +17,9 @@
 #include "aot_cast_f8.h"
 #include "aot_requant.h"
 #include "aot_packed.h"
+#if AOT_VLEN > 1
+#include "aot_qvec.h"
+#endif
 
 typedef struct aot_quantize_params {
     int64_t outer, axis, inner, block, so, sa, si;
@@ -39,40 +42,93 @@ AOT_INLINE int32_t aot_quantize_round(float v) {
         }                                                                                          \
     }
 
-#define AOT_QUANTIZE(SHORT, T, LO, HI)                                                             \
+/* Whether all elements have one scale and one zero point; how many there are. */
+AOT_INLINE int aot_quantize_alike(const aot_quantize_params *p) {
+    return p->so == 0 && p->sa == 0 && p->si == 0;
+}
+AOT_INLINE int64_t aot_quantize_count(const aot_quantize_params *p) {
+    return p->outer * p->axis * p->inner;
+}
+
+/* aot_quantize_run_<type>: n elements with one scale and one zero point; _VECTORS does whole
+ * vectors of them, and _NONE does nothing. */
+#define AOT_QUANTIZE_NONE(NARROW, LO, HI)
+#define AOT_DEQUANTIZE_NONE(WIDEN)
+#if AOT_VLEN > 1
+#define AOT_QUANTIZE_VECTORS(NARROW, LO, HI)                                                       \
+    for (; i + AOT_VLEN <= n; i += AOT_VLEN) {                                                     \
+        const aot_vi whole = aot_qvec_round(aot_vload(x + i) / scale) + zero;                      \
+        NARROW(y + i, aot_qvec_within(whole, LO, HI));                                             \
+    }
+#define AOT_DEQUANTIZE_VECTORS(WIDEN)                                                              \
+    for (; i + AOT_VLEN <= n; i += AOT_VLEN) {                                                     \
+        aot_vstore(y + i, aot_vi2f(WIDEN(x + i) - zero) * scale);                                  \
+    }
+#else
+#define AOT_QUANTIZE_VECTORS AOT_QUANTIZE_NONE
+#define AOT_DEQUANTIZE_VECTORS AOT_DEQUANTIZE_NONE
+#endif
+
+#define AOT_QUANTIZE(SHORT, T, LO, HI, VECTORS, NARROW)                                            \
     typedef aot_quantize_params aot_quantize_##SHORT##_params;                                     \
     AOT_INLINE T aot_quantize_one_##SHORT(float v, int32_t zero) {                                 \
         const int32_t q = aot_quantize_round(v) + zero;                                            \
         return (T)(q < LO ? LO : q > HI ? HI : q);                                                 \
     }                                                                                              \
+    AOT_INLINE void aot_quantize_run_##SHORT(T *y, const float *x, float scale, int32_t zero,      \
+                                             int64_t n) {                                          \
+        int64_t i = 0;                                                                             \
+        VECTORS(NARROW, LO, HI)                                                                    \
+        for (; i < n; ++i) {                                                                       \
+            y[i] = aot_quantize_one_##SHORT(x[i] / scale, zero);                                   \
+        }                                                                                          \
+    }                                                                                              \
     AOT_INLINE void aot_quantize_##SHORT(T *y, const float *x, const float *scale, const T *zero,  \
                                          const aot_quantize_params *p) {                           \
-        AOT_QUANTIZE_LOOP(y[j] = aot_quantize_one_##SHORT(x[j] / scale[k], zero ? zero[k] : 0))    \
+        if (aot_quantize_alike(p)) {                                                               \
+            aot_quantize_run_##SHORT(y, x, scale[0], zero ? zero[0] : 0, aot_quantize_count(p));   \
+        } else {                                                                                   \
+            AOT_QUANTIZE_LOOP(y[j] =                                                               \
+                                  aot_quantize_one_##SHORT(x[j] / scale[k], zero ? zero[k] : 0))   \
+        }                                                                                          \
     }
-AOT_QUANTIZE(s8, int8_t, -128, 127)
-AOT_QUANTIZE(u8, uint8_t, 0, 255)
-AOT_QUANTIZE(s16, int16_t, -32768, 32767)
-AOT_QUANTIZE(u16, uint16_t, 0, 65535)
-AOT_QUANTIZE(s4, int8_t, -8, 7)
-AOT_QUANTIZE(u4, uint8_t, 0, 15)
-AOT_QUANTIZE(s2, int8_t, -2, 1)
-AOT_QUANTIZE(u2, uint8_t, 0, 3)
+AOT_QUANTIZE(s8, int8_t, -128, 127, AOT_QUANTIZE_VECTORS, aot_qvec_narrow)
+AOT_QUANTIZE(u8, uint8_t, 0, 255, AOT_QUANTIZE_VECTORS, aot_qvec_narrow_u8)
+AOT_QUANTIZE(s16, int16_t, -32768, 32767, AOT_QUANTIZE_NONE, 0)
+AOT_QUANTIZE(u16, uint16_t, 0, 65535, AOT_QUANTIZE_NONE, 0)
+AOT_QUANTIZE(s4, int8_t, -8, 7, AOT_QUANTIZE_NONE, 0)
+AOT_QUANTIZE(u4, uint8_t, 0, 15, AOT_QUANTIZE_NONE, 0)
+AOT_QUANTIZE(s2, int8_t, -2, 1, AOT_QUANTIZE_NONE, 0)
+AOT_QUANTIZE(u2, uint8_t, 0, 3, AOT_QUANTIZE_NONE, 0)
 
-#define AOT_DEQUANTIZE(SHORT, T)                                                                   \
+#define AOT_DEQUANTIZE(SHORT, T, VECTORS, WIDEN)                                                   \
     typedef aot_quantize_params aot_dequantize_##SHORT##_params;                                   \
+    AOT_INLINE void aot_dequantize_run_##SHORT(float *y, const T *x, float scale, int32_t zero,    \
+                                               int64_t n) {                                        \
+        int64_t i = 0;                                                                             \
+        VECTORS(WIDEN)                                                                             \
+        for (; i < n; ++i) {                                                                       \
+            y[i] = (float)((int64_t)x[i] - zero) * scale;                                          \
+        }                                                                                          \
+    }                                                                                              \
     AOT_INLINE void aot_dequantize_##SHORT(float *y, const T *x, const float *scale,               \
                                            const T *zero, const aot_quantize_params *p) {          \
-        AOT_QUANTIZE_LOOP(y[j] = (float)((int64_t)x[j] - (zero ? zero[k] : 0)) * scale[k])         \
+        if (aot_quantize_alike(p)) {                                                               \
+            aot_dequantize_run_##SHORT(y, x, scale[0], zero ? (int32_t)zero[0] : 0,                \
+                                       aot_quantize_count(p));                                     \
+        } else {                                                                                   \
+            AOT_QUANTIZE_LOOP(y[j] = (float)((int64_t)x[j] - (zero ? zero[k] : 0)) * scale[k])     \
+        }                                                                                          \
     }
-AOT_DEQUANTIZE(s8, int8_t)
-AOT_DEQUANTIZE(u8, uint8_t)
-AOT_DEQUANTIZE(s16, int16_t)
-AOT_DEQUANTIZE(u16, uint16_t)
-AOT_DEQUANTIZE(s32, int32_t)
-AOT_DEQUANTIZE(s4, int8_t)
-AOT_DEQUANTIZE(u4, uint8_t)
-AOT_DEQUANTIZE(s2, int8_t)
-AOT_DEQUANTIZE(u2, uint8_t)
+AOT_DEQUANTIZE(s8, int8_t, AOT_DEQUANTIZE_VECTORS, aot_qvec_widen)
+AOT_DEQUANTIZE(u8, uint8_t, AOT_DEQUANTIZE_VECTORS, aot_qvec_widen_u8)
+AOT_DEQUANTIZE(s16, int16_t, AOT_DEQUANTIZE_NONE, 0)
+AOT_DEQUANTIZE(u16, uint16_t, AOT_DEQUANTIZE_NONE, 0)
+AOT_DEQUANTIZE(s32, int32_t, AOT_DEQUANTIZE_NONE, 0)
+AOT_DEQUANTIZE(s4, int8_t, AOT_DEQUANTIZE_NONE, 0)
+AOT_DEQUANTIZE(u4, uint8_t, AOT_DEQUANTIZE_NONE, 0)
+AOT_DEQUANTIZE(s2, int8_t, AOT_DEQUANTIZE_NONE, 0)
+AOT_DEQUANTIZE(u2, uint8_t, AOT_DEQUANTIZE_NONE, 0)
 
 typedef aot_quantize_params aot_quantize_f8_params;
 typedef aot_quantize_params aot_dequantize_f8_params;

@@ -87,6 +87,35 @@ AOT_INLINE void aot_qvec_narrow(int8_t *p, aot_vi v) {
 }
 #endif
 
+typedef uint8_t aot_qvec_bytes __attribute__((vector_size(AOT_VLEN)));
+
+/* V uint8 as int32, and back. */
+AOT_INLINE aot_vi aot_qvec_widen_u8(const uint8_t *p) {
+    return aot_qvec_widen((const int8_t *)p) & 255;
+}
+AOT_INLINE void aot_qvec_narrow_u8(uint8_t *p, aot_vi v) {
+    aot_qvec_bytes bytes;
+    aot_qvec_narrow((int8_t *)p, v - 128);
+    (void)memcpy(&bytes, p, sizeof bytes);
+    bytes ^= 128;
+    (void)memcpy(p, &bytes, sizeof bytes);
+}
+
+/* v to the nearest integer, halves to even; NaN gives 0, |v| is limited to AOT_REQUANT_LIMIT. */
+AOT_INLINE aot_vi aot_qvec_round(aot_vf v) {
+    const aot_vf top = aot_vset1((float)AOT_REQUANT_LIMIT);
+    const aot_vf number = aot_vselect(aot_veq(v, v), v, aot_vzero());
+    const aot_vf limited = aot_vmin(aot_vmax(number, -top), top);
+    return aot_vbits(limited + aot_vset1(12582912.0F)) - 0x4B400000; /* 1.5 * 2^23 */
+}
+
+/* v limited to lo..hi. */
+AOT_INLINE aot_vi aot_qvec_within(aot_vi v, int32_t lo, int32_t hi) {
+    const aot_vi low = aot_viset1(lo), high = aot_viset1(hi);
+    v = (v & ~aot_visgt(v, high)) | (high & aot_visgt(v, high));
+    return (v & ~aot_visgt(low, v)) | (low & aot_visgt(low, v));
+}
+
 /* acc[j] += w[j][0] * x[0] + w[j][1] * x[1]; x is a pair of int16, w is [V][2]. */
 #if AOT_VLEN == 4 && defined(__SSE2__)
 typedef __m128i aot_qvec_pairs;
@@ -184,7 +213,9 @@ typedef struct {
 /* Requantises the first n of a vector of sums, channels c and on, into y (RQ 3: of int32). */
 AOT_INLINE void aot_qvec_store(int8_t *y, aot_vi sum, const aot_qvec_out *o, int32_t c, int n,
                                int RQ, int PC) {
-    if (RQ == AOT_REQUANT_NONE) {
+    if (RQ == AOT_REQUANT_NONE && n == AOT_VLEN) {
+        (void)memcpy(y, &sum, sizeof sum);
+    } else if (RQ == AOT_REQUANT_NONE) {
         int32_t lanes[AOT_VLEN];
         aot_vistore(lanes, sum);
         (void)memcpy(y, lanes, (size_t)n * sizeof *lanes);

@@ -11,8 +11,16 @@ import pytest
 from aot.plan.stack.declare import table
 from aot.target import load_target
 
-PATTERNS = ("qconv", "qdense", "qconv_add", "qconv_sum", "qdense_sum", "qconv_act", "qdense_act")
-KERNELS = ("aot_qconv_s8", "aot_qfc_s8", *(f"aot_qconv_{k}_s8" for k in ("add", "sum", "act")))
+PATTERNS = (
+    *("qconv", "qdense", "qconv_add", "qconv_sum", "qdense_sum", "qconv_act", "qdense_act"),
+    "MatMulInteger",
+)
+KERNELS = (
+    "aot_matmulinteger",
+    "aot_qconv_s8",
+    "aot_qfc_s8",
+    *(f"aot_qconv_{k}_s8" for k in ("add", "sum", "act")),
+)
 
 
 @pytest.mark.parametrize(

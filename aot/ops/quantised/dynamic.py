@@ -20,7 +20,9 @@ from aot.normalise.decompose import DOUBLE, INT32, Body, decompose
 from aot.ops.broadcast import collapses
 from aot.ops.conv import loops_of
 from aot.ops.kernels import listing
+from aot.ops.quantised import conv_dot, conv_vector
 from aot.ops.quantised.common import batched
+from aot.ops.quantised.shapes import QConv, padded, round_up
 from aot.ops.registry import op
 from aot.shapes.checks import checks, window_fits
 from aot.shapes.dynamic.dims import DynamicDims, refused
@@ -107,8 +109,51 @@ def matmul_supported(m: Match) -> Iterator[tuple[bool, str]]:
         yield from collapses(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
 
 
+def _packable(m: Match) -> bool:
+    """Whether b is one constant matrix and a has one zero point or none."""
+    constant = m.b.is_const and (m.bz is None or m.bz.is_const) and not _step(m.az)
+    return constant and math.prod(m.b.shape[:-2]) == 1 and 0 not in m.a.shape + m.b.shape
+
+
+def _record_packed(c: Recorder, m: Match) -> None:
+    """Record the product with weights packed at compile time: by dot products, else in vectors."""
+    rows, (depth, columns), t = math.prod(m.a.shape[:-1]), m.b.shape[-2:], c.target
+    data, zero = m.b.data, 0 if m.bz is None else m.bz.data
+    assert data is not None and zero is not None
+    w = (data.reshape(depth, columns).astype(np.int64) - zero).T
+    shape = QConv.dense(
+        rows, depth, columns, 0, 0, 0, 0, arch=t.arch, simd=t.simd, vlen=c.vlen, kind="fc"
+    )
+    instance = {"AT": QUANTISED_TYPES.index(m.a.dtype)}
+    if conv_dot.suits(t.simd, c.vlen, c.objective):
+        call = conv_dot.plan(shape, w[:, :, None, None], np.zeros(columns, np.int64))
+        kernel, own = "aot_matmulinteger__dot", round_up(4 * len(call.bias), 64)
+        tables = call.bias, padded(w.sum(axis=1).astype(np.int32), c.vlen)
+    else:
+        stored, lacking = conv_dot.split(w)
+        call = conv_vector.plan(shape, stored[:, :, None, None], np.zeros(columns, np.int64))
+        kernel, own = "aot_matmulinteger__vec", 0
+        tables = call.bias, padded(lacking, c.vlen * call.instance["O"])
+        instance["WZ"] = int(lacking.any())
+    c.call(
+        kernel,
+        m.y,
+        m.a,
+        c.const(call.weights, "w"),
+        *(c.const(t, "sums") for t in tables),
+        m.az,
+        c.scratch(own + call.scratch),
+        c.params(m=rows, k=depth, n=columns),
+        instance={**instance, **call.instance},
+        macs=shape.macs,
+    )
+
+
 @matmul.lower
 def matmul_to_kernel(c: Recorder, m: Match) -> None:
+    if c.vlen > 1 and _packable(m):
+        _record_packed(c, m)
+        return
     params = c.params(**batched(m), a_step=_step(m.az), b_step=_step(m.bz))
     instance = {"AT": QUANTISED_TYPES.index(m.a.dtype), "BT": QUANTISED_TYPES.index(m.b.dtype)}
     c.call(
@@ -134,6 +179,8 @@ def matmul_cases() -> Iterator[Case]:
         quantised_values(2, 3, 4, dtype="uint8"), quantised_values(4, 6), points[0], const=(1,)
     )
     yield case(quantised_values(2, 1, 3, 4), quantised_values(3, 4, 5, dtype="uint8"))
+    wide = quantised_values(37, 50, dtype="uint8", seed=5)
+    yield case(quantised_values(19, 37, dtype="uint8"), wide, *(2 * points[:1]), const=(1, 2, 3))
     columns = quantised_values(7, seed=3)
     a, b = quantised_values(3, 5), quantised_values(5, 7)
     expected = a.astype(np.int32) @ (b.astype(np.int32) - columns)
