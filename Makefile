@@ -18,7 +18,7 @@ APT_PAGES := chromium npm
 APT_PROVE := frama-c-base
 JOBS   ?= 2
 
-.PHONY: help demo quick test full hostile misfits sizes streams quantising fuzz-loader check format conformance docs golden picture bench clean fuzz zoo \
+.PHONY: help demo quick test full hostile misfits sizes streams quantising fuzz-loader check format conformance docs site golden picture bench clean fuzz zoo \
   coverage stack stack-check analyse prove full-tests full-bench
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -36,7 +36,7 @@ $(VENV)/.run: pyproject.toml Makefile
 $(VENV)/.test: $(VENV)/.run extras/pyproject.toml
 	$(APT) $(APT_TEST)
 	@echo "installing what the tests need in $(VENV)"
-	$(PIP) -e '.[test,check,extras]'
+	$(PIP) -e '.[test,check,docs,extras]'
 	$(PIP) --no-deps -e extras
 	@touch $@
 
@@ -96,10 +96,12 @@ conformance: $(VENV)/.test ## every test of the installed onnx; SAN=1 sanitized,
 	$(PY) tests/conformance/run.py --jobs $(JOBS) $(if $(SAN),--sanitize) $(if $(ON),--on $(ON) --share)
 
 docs: $(VENV)/.test ## regenerate docs/cli.md, docs/operators.md, docs/canonical.md and a table of docs/new-backend.md
-	$(PY) -m aot.cli.docs
-	$(PY) -m aot.cli.ops_page
+	$(PY) scripts/reference.py
 	$(PY) -m aot.cli.canonical
-	$(PY) -m aot.cli.vendor_names
+	$(PY) scripts/vendor_names.py
+
+site: $(VENV)/.test ## the documentation as a site in build/site; strict
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict -q
 
 ONLY   ?=
 zoo: $(VENV)/.test ## compile hundreds of models of packages and exporters: docs/zoo.md (hours, 10 GB; ONLY=WORD)

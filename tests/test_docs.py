@@ -9,6 +9,7 @@ every run of digits compares equal; all other text is compared as it is, line by
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -21,7 +22,9 @@ from pathlib import Path
 
 import pytest
 
-from aot.cli import canonical, docs as cli_docs, ops_page, vendor_names
+import reference
+import vendor_names
+from aot.cli import canonical
 from needs import need, need_module
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,17 +44,25 @@ EXECUTED = (
     "docs/cmsis_nn.md",
     "docs/report.md",
     "docs/diff.md",
+    *(f"docs/tutorial/{p.name}" for p in sorted(ROOT.glob("docs/tutorial/*.md"))),
+    *(f"docs/explanation/{p.name}" for p in sorted(ROOT.glob("docs/explanation/*.md"))),
 )
 # Programs a page runs beyond what every test has.
 NEEDS = {
     page: ("arm-none-eabi-gcc", "qemu-system-arm")
-    for page in ("docs/new-target.md", "docs/accel.md", "docs/cmsis_nn.md", "docs/report.md")
+    for page in (
+        *("docs/new-target.md", "docs/accel.md", "docs/cmsis_nn.md", "docs/report.md"),
+        "docs/tutorial/firmware.md",
+    )
 }
 PAGES = sorted(
     p.relative_to(ROOT).as_posix()
-    for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md"))
+    for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md"))
     if not p.name.startswith(".")
 )
+# Pages whose commands other pages and tests run, too: `make full` runs them once more.
+FULL = ("own-model", "firmware", "quantise", "accelerator", "exactness")
+EVERY = bool(os.environ.get("AOT_FULL"))
 # What stands for commands that set up a machine.
 INSTEAD = {"make demo": "python examples/digits/demo.py out/demo"}
 
@@ -116,20 +127,20 @@ class Folder:
         (self.path / name).write_text(text)
 
     def run(self, command: str) -> str:
-        if command == "pip install -e .":
-            self.install()
+        if package := re.fullmatch(r"pip install -e (\S+)", command):
+            self.install(package[1])
             return ""
         words = ["bash", "-c", "set -e; " + INSTEAD.get(command, command)]
         done = subprocess.run(words, cwd=self.path, env=self.env, capture_output=True, text=True)
         assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    def install(self) -> None:
+    def install(self, package: str) -> None:
         """What pip does, without its network: build the wheel and unpack it on the path."""
         need_module("hatchling")
         code = "import hatchling.build as b; print(b.build_wheel('wheels'))"
-        name = self.run(f'mkdir wheels && python -c "{code}"').split()[-1]
-        with zipfile.ZipFile(self.path / "wheels" / name) as wheel:
+        name = self.run(f'cd {package} && mkdir wheels && python -c "{code}"').split()[-1]
+        with zipfile.ZipFile(self.path / package / "wheels" / name) as wheel:
             wheel.extractall(self.path / "site")
 
 
@@ -164,7 +175,7 @@ def test_the_comparison_sees_differences() -> None:
             expect("c", "a 1\nb\nc\n", shown)
 
 
-@pytest.mark.parametrize("page", EXECUTED)
+@pytest.mark.parametrize("page", [p for p in EXECUTED if EVERY or Path(p).stem not in FULL])
 def test_page(page: str, tmp_path: Path) -> None:
     for program in NEEDS.get(page, ()):
         need(program)
@@ -195,8 +206,7 @@ def test_the_two_commands_come_first() -> None:
 
 def test_generated_pages_are_current() -> None:
     for name, page in (
-        ("cli.md", cli_docs.page()),
-        ("operators.md", ops_page.page()),
+        *((name, reference.page(name)) for name in reference.PAGES),
         ("canonical.md", canonical.page(canonical.read())),
         ("new-backend.md", vendor_names.page(vendor_names.PAGE.read_text())),
     ):
@@ -249,3 +259,20 @@ def test_benchmarks_have_their_markers() -> None:
         page = benchmarks.rewritten(page, table, f"numbers of {table}")
         page = benchmarks.rewritten(page, table, f"new numbers of {table}")
     assert all(page.count(f"\nnew numbers of {table}\n") == 1 for table in benchmarks.TABLES)
+
+
+def test_the_site_is_whole(tmp_path: Path) -> None:
+    """No page outside the menus, no link that leads nowhere, and search knows every page."""
+    need_module("mkdocs")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path / "site")],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    index = json.loads((tmp_path / "site" / "search" / "search_index.json").read_text())
+    found = {entry["location"].partition("#")[0] for entry in index["docs"]}
+    pages = {p.relative_to(tmp_path / "site").as_posix() for p in tmp_path.rglob("*.html")}
+    assert pages - found == {"404.html"} and "docs/tutorial/own-model.html" in pages

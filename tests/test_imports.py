@@ -12,7 +12,7 @@ from pathlib import Path
 
 import aot.vendor
 import house
-from aot.cli import vendor_names
+import vendor_names
 
 #: The rooms in the order of the pipeline; `vendor` is the contract, `vendors` the vendors' folders.
 ORDER = (

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import reference
 from aot.cli import arguments, main, parser
 from aot.cli.compile import options_of
-from aot.cli.docs import page
 from aot.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -175,7 +175,7 @@ def test_a_model_named_like_a_subcommand(
 
 
 def test_docs_are_current() -> None:
-    assert (ROOT / "docs" / "cli.md").read_text() == page(), "run `make docs`"
+    assert (ROOT / "docs" / "cli.md").read_text() == reference.page("cli.md"), "run `make docs`"
 
 
 def test_python_m_aot() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names in docs/new-backend.md, from their docstrings: `python -m aot.cli.vendor_names`."""
+"""The names in docs/new-backend.md, from their docstrings: `python scripts/vendor_names.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import aot.vendor
 from aot.ir.dtypes import DType
 
-PAGE = Path(__file__).parents[2] / "docs" / "new-backend.md"
+PAGE = Path(__file__).parents[1] / "docs" / "new-backend.md"
 BEGIN, END = "<!-- names of aot.vendor: written by `make docs` -->", "<!-- end of the names -->"
 
 
