@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Products whose zero point a run finds, with constant weights: by dot products and on vectors. */
+/* Products whose zero point a run finds, with constant weights: by dot products and on vectors; and
+ * products of two computed matrices. */
 #include "quantised.h"
 
 #include "aot_qdynamic.h"
+#include "aot_qmatmul_ref.h"
 #if AOT_VLEN > 1
 #include "aot_matmulinteger__dot.h"
 #include "aot_matmulinteger__vec.h"
+#include "aot_qmatmul_s8__dot.h"
 #endif
 
 #define V AOT_VLEN
@@ -112,7 +115,47 @@ static void test(int m, int k, int n, int AT, int az, int wz) {
     check_free();
 }
 
+/* Two times three matrices of a with one of b for each three, against the kernel in plain C. */
+static void matrices(int m, int k, int n, int b_zero, int flip) {
+    enum { A = 6, B = 2 };
+    const aot_qmatmul_ref_params p = {{1, 1, 1, 1, B, A / B},
+                                      {0, 0, 0, 0, A / B * m * k, m * k},
+                                      {0, 0, 0, 0, k * n, 0},
+                                      m,
+                                      k,
+                                      n,
+                                      5,
+                                      b_zero,
+                                      -7,
+                                      -100,
+                                      90};
+    const int8_t *a = some_values(A * m * k, -128), *b = some_values(B * k * n, -128);
+    const scales s = some_scales(0, 0, 1, 0.004);
+    int8_t *y = NEW(int8_t, A * m * n), *want = NEW(int8_t, A * m * n);
+    check_case("matrices %dx%dx%d, zero point %d, flip %d", m, k, n, b_zero, flip);
+    aot_qmatmul_ref(want, a, b, s.mult, NULL, &p, 0, 0, 0, 0);
+#if AOT_VLEN > 1
+    const int C = up_to(n, V), O = n > V ? 2 : 1;
+    void *scratch = NEW(int8_t, 8 * C + 128 + C * up_to(k, 4) + (m + 8) * (k + 4) + 128);
+    if (O == 2 && flip == 128 && b_zero != 0) {
+        aot_qmatmul_s8__dot(y, a, b, s.mult, NULL, scratch, &p, 0, 7, 2, 2, 128, 1, 1 << 16);
+    } else {
+        aot_qmatmul_s8__dot(y, a, b, s.mult, NULL, scratch, &p, 0, 3, 1, O, flip, b_zero != 0, 64);
+    }
+    for (int i = 0; i < A * m * n; ++i) {
+        same_at("y", i, y[i], want[i]);
+    }
+#else
+    (void)y;
+#endif
+    check_free();
+}
+
 int main(void) {
+    for (int k = 0; k < 4; ++k) {
+        matrices(9, 13, k % 2 ? 2 * V + 3 : 5, k < 2 ? 0 : -11, 128);
+        matrices(9, 16, k % 2 ? V : 3 * V, k < 2 ? 0 : 30, 0);
+    }
     for (int k = 0; k < 8; ++k) {
         test(k < 4 ? 1 : 17, 13, k % 2 ? 2 * V + 3 : 5, k / 2 % 2, k % 2 ? 77 : 0, k / 2 % 2);
     }

@@ -13,10 +13,10 @@ from aot.target import load_target
 
 PATTERNS = (
     *("qconv", "qdense", "qconv_add", "qconv_sum", "qdense_sum", "qconv_act", "qdense_act"),
-    "MatMulInteger",
+    *("qmatmul", "MatMulInteger"),
 )
 KERNELS = (
-    "aot_matmulinteger",
+    *("aot_matmulinteger", "aot_qmatmul_s8"),
     "aot_qconv_s8",
     "aot_qfc_s8",
     *(f"aot_qconv_{k}_s8" for k in ("add", "sum", "act")),

@@ -54,34 +54,41 @@ def length(pixels: int, most: int) -> int:
     return min(range(1, most + 1), key=lambda n: (-(-pixels // n) * (n + OVERHEAD), -n))
 
 
-def plan(conv: QConv, w: Array, bias: Array) -> QCall:
-    """The kernel for w [oc, ic, kh, kw] and bias [oc]."""
+def tiles(conv: QConv, wz: bool) -> tuple[dict[str, int], int]:
+    """The instance constants of a kernel, and bytes of its scratch.
+
+    `wz` tells that weights lack a number per channel.
+    """
     if conv.kind == "fc":  # rows of x are rows of pixels: strips are made of whole rows
         conv = replace(conv, ih=conv.iw, oh=conv.ow, iw=1, ow=1)
-    quantised, lacking = split(w)
-    wz = bool(lacking.any())
-    runs = quantised.transpose(0, 2, 3, 1)
-    runs = runs.reshape(conv.oc, -1, conv.ic * (conv.kw if conv.dw == 1 else 1))
     few = conv.arch == "x86_64" and conv.vlen == 8
-    vectors = VECTORS if conv.oc > conv.vlen else 1
     pixels, rows, size = _strip(conv, STRIP)
-    segments = min(SEGMENTS, rows * -(-pixels // MANY))
     instance = {
         "L": length(pixels, FEW if few else MANY),
-        "S": segments,
-        "O": vectors,
+        "S": min(SEGMENTS, rows * -(-pixels // MANY)),
+        "O": VECTORS if conv.oc > conv.vlen else 1,
         "FLIP": flip(conv),
         "WZ": int(wz),
         "STRIP": STRIP,
     }
+    return instance, size + (4 * rows * pixels if wz else 0)
+
+
+def plan(conv: QConv, w: Array, bias: Array) -> QCall:
+    """The kernel for w [oc, ic, kh, kw] and bias [oc]."""
+    quantised, lacking = split(w)
+    wz = bool(lacking.any())
+    runs = quantised.transpose(0, 2, 3, 1)
+    runs = runs.reshape(conv.oc, -1, conv.ic * (conv.kw if conv.dw == 1 else 1))
+    instance, scratch = tiles(conv, wz)
     sums = w.reshape(conv.oc, -1).astype(np.int64).sum(axis=1)
     folded = (bias.astype(np.int64) - flip(conv) * sums).astype(np.uint64).astype(np.uint32)
     parts = [folded.view(np.int32), *([lacking] if wz else [])]
     return QCall(
         conv.kernel("__dot"),
-        pack(runs, vectors, conv.vlen),
+        pack(runs, instance["O"], conv.vlen),
         np.concatenate([padded(p, conv.vlen) for p in parts]),
-        size + (4 * rows * pixels if wz else 0),
+        scratch,
         instance,
         staged=False,
     )

@@ -121,9 +121,7 @@ def _record_packed(c: Recorder, m: Match) -> None:
     data, zero = m.b.data, 0 if m.bz is None else m.bz.data
     assert data is not None and zero is not None
     w = (data.reshape(depth, columns).astype(np.int64) - zero).T
-    shape = QConv.dense(
-        rows, depth, columns, 0, 0, 0, 0, arch=t.arch, simd=t.simd, vlen=c.vlen, kind="fc"
-    )
+    shape = QConv.matrices(t, c.vlen, rows, depth, columns)
     instance = {"AT": QUANTISED_TYPES.index(m.a.dtype)}
     if conv_dot.suits(t.simd, c.vlen, c.objective):
         call = conv_dot.plan(shape, w[:, :, None, None], np.zeros(columns, np.int64))

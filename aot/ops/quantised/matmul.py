@@ -12,10 +12,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aot.ir.dtypes import S16, U16
+from aot.ir.dtypes import S8, S16, U16
 from aot.ir.graph_nodes import Array
 from aot.ops.broadcast import collapses
+from aot.ops.quantised import conv_dot
 from aot.ops.quantised.common import batched, quantised, quantised_fields, type_constants
+from aot.ops.quantised.shapes import QConv, round_up
 from aot.vendor.cases import Case, case
 from aot.vendor.fixed_point import ratio
 from aot.vendor.match import Match
@@ -90,16 +92,26 @@ def product_to_kernel(c: Recorder, m: Match) -> None:
     a, b, y = (quantisation(m, k) for k in "aby")
     rq = WIDE if _is_wide(a, b, y) else rq_of(c)
     mult, shift = multipliers_of(a, b, y, rq)
-    fields = {**batched(m), **quantised_fields(m, "ab", signed=False)}
+    params = c.params(**batched(m), **quantised_fields(m, "ab", signed=False))
+    kernel, instance, scratch = "aot_qmatmul_ref", type_constants(m, "aby"), []
+    dots = conv_dot.suits(c.target.simd, c.vlen, c.objective)
+    if dots and {a.dtype, b.dtype, y.dtype} == {S8}:
+        (rows, depth), columns = m.a.shape[-2:], m.b.shape[-1]
+        shape = QConv.matrices(c.target, c.vlen, rows, depth, columns)
+        instance, size = conv_dot.tiles(shape, b.z != 0)
+        wide = round_up(columns, c.vlen)
+        size += round_up(8 * wide, 64) + round_up(wide * round_up(depth, 4), 64)
+        kernel, scratch = "aot_qmatmul_s8__dot", [c.scratch(size)]
     c.call(
-        "aot_qmatmul_ref",
+        kernel,
         m.y,
         m.a,
         m.b,
         c.const(mult, "mult"),
         None if shift is None else c.const(shift, "shift"),
-        c.params(**fields),
-        instance={"RQ": rq, **type_constants(m, "aby")},
+        *scratch,
+        params,
+        instance={"RQ": rq, **instance},
         macs=math.prod(m.y.shape) * m.a.shape[-1],
     )
 
@@ -111,6 +123,7 @@ def product_cases() -> Iterator[Case]:
         ((3, 5), (5, 7), "int8"),
         ((2, 3, 4, 6), (3, 6, 5), "int8"),
         ((2, 3, 6), (2, 6, 4), "uint8"),
+        ((2, 17, 21), (21, 37), "int8"),
         ((2, 3, 4, 6), (3, 6, 5), "int16"),
         ((4, 9), (3, 9, 7), "uint16"),
     ):

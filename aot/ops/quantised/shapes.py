@@ -11,6 +11,7 @@ import numpy as np
 
 from aot.ir.graph_nodes import Array
 from aot.ir.rows import Rowwise, Window
+from aot.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,13 @@ class QConv:
         and hi, and rq and per_channel if they follow."""
         sizes: tuple[Any, ...] = (1, depth, 1, rows, columns, 1, rows, 1, 1, 1, 1, 1, 1, 0, 0)
         return cls(*sizes, *limits, **{"kind": "fc", **more})
+
+    @classmethod
+    def matrices(cls, target: Target, vlen: int, *sizes: int) -> QConv:
+        """The product of matrices of `sizes` rows, depth and columns, whose zero points and limits
+        are the kernel's affair."""
+        units: dict[str, Any] = {"arch": target.arch, "simd": target.simd, "vlen": vlen}
+        return cls.dense(*sizes, 0, 0, 0, 0, **units)
 
     @property
     def macs(self) -> int:
