@@ -30,6 +30,10 @@ _GLOBAL_FLAGS = ("-v", "--verbose", "-q", "--quiet", "--json")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is 0, 1 (something is at fault) or 2 (usage)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is None and "_ARGCOMPLETE" in os.environ:  # a shell asks for words
+        from aot.cli.completion import answer
+
+        answer()
     if argv is None:
         _open_streams()
         _end_tidily()

@@ -273,6 +273,22 @@ COMPILE: tuple[Argument, ...] = (
 
 #: Arguments of subcommands; the others take COMMON.
 ARGUMENTS: dict[str, tuple[Argument, ...]] = {
+    "init": (
+        _row("folder", metavar="DIR", help="folder to write, new or empty"),
+        _row("--model", metavar="MODEL", default="", help="your model (a small one is made)"),
+        _row("--name", metavar="NAME", default="", help="C prefix (the model's, or DIR's, name)"),
+        *_PINS[:3],
+        *COMMON,
+    ),
+    "build": (
+        _row("folder", metavar="DIR", nargs="?", default=".", help="folder of aotc.toml (.)"),
+        _row("--jobs", metavar="N", type=count, default=0, help="compile N files at a time"),
+        *COMMON,
+    ),
+    "completion": (
+        _row("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish"),
+        *COMMON,
+    ),
     "run": (
         _BUILT,
         _row(
@@ -308,6 +324,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
         _row("--rtol", metavar="R", type=tolerance, help="relative tolerance"),
         _row("--atol-of-max", metavar="A", type=tolerance, help="tolerance relative to max|ref|"),
         _row("--max-lsb", metavar="N", type=count, help="largest difference of integers"),
+        _row("--junit", metavar="F.xml", default="", help="also write every comparison as a test"),
         *COMMON,
     ),
     "bench": (
@@ -444,30 +461,4 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
         _row("-o", "--output", metavar="DIR", default="", help="folder to write (NAME)"),
         *COMMON,
     ),
-}
-#: How a subcommand, or "" for a compilation, is called; `aotc NAME --help` ends with it.
-EXAMPLES = {
-    "": """\
-  aotc model.onnx -o out && cmake --build out
-  aotc model.onnx -o out --target cortex-m4 --ram 64K --flash 512K
-  aotc model.onnx -o out --dim N=1..64 --backend dnnl
-""",
-    "run": "  aotc run out --inputs in.npz --outputs out.npz\n",
-    "verify": "  aotc verify out\n  aotc verify out --inputs samples.npz --per-node\n",
-    "bench": "  aotc bench out --per-node --json costs.json\n",
-    "explain": "  aotc explain model.onnx --backend dnnl\n"
-    "  aotc explain --unsupported model.onnx\n",
-    "partition": "  aotc partition model.onnx --backend dnnl -o parts.onnx\n",
-    "report": "  aotc report out -o page.html --bench costs.json\n",
-    "diff": "  aotc diff before after\n  aotc diff before after --exit-code -o changes.html\n",
-    "disasm": "  aotc disasm out\n",
-    "tune": "  aotc tune model.onnx --backend dnnl -o costs.json\n",
-    "inspect": "  aotc inspect model.onnx\n",
-    "size": "  aotc size out --per-node\n  aotc size model.onnx --target cortex-m4\n",
-    "quantize": "  aotc quantize model.onnx --calibrate samples.npz -o int8.onnx\n",
-    "doctor": "  aotc doctor\n",
-    "targets": "  aotc targets\n",
-    "backends": "  aotc backends\n",
-    "new-backend": "  aotc new-backend acme -o acme\n",
-    "ops": "  aotc ops\n",
 }

@@ -42,7 +42,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         emit(summary)
     elif not args.quiet and not options.dump_after:
-        print(_text(summary, configured=not args.no_configure))
+        wrote = f"wrote {one_line(str(out))}/bundle"
+        print(text_of(summary))
+        print(wrote if args.no_configure else f"cmake --build {shell_word(out)}")
     return 0
 
 
@@ -145,14 +147,12 @@ def summary_of(compiled: Compiled, out: Path, seconds: float) -> dict[str, Any]:
     }
 
 
-def _text(s: dict[str, Any], configured: bool) -> str:
-    memory = s["memory"]
+def text_of(summary: dict[str, Any]) -> str:
+    """The outcome in a line."""
+    memory = summary["memory"]
     best = ", optimal" if memory.get("optimal") else ""
-    first = (
-        f"{s['name']}: {s['calls']} calls, {s['macs'] / 1e6:.1f} M MACs, arena "
+    return (
+        f"{summary['name']}: {summary['calls']} calls, {summary['macs'] / 1e6:.1f} M MACs, arena "
         f"{memory['arena_bytes']} bytes{best}, constants {memory['constants_bytes']} bytes, "
-        f"for {s['cpu']}"
+        f"for {summary['cpu']}"
     )
-    wrote = f"wrote {one_line(s['out'])}/bundle"
-    then = f"cmake --build {shell_word(Path(s['out']))}" if configured else wrote
-    return f"{first}\n{then}"

@@ -8,7 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from aot.cli.arguments import ARGUMENTS, COMMON, COMPILE, EXAMPLES, Argument
+from aot.cli.arguments import ARGUMENTS, COMMON, COMPILE, Argument
+from aot.cli.examples import EXAMPLES
 from aot.errors import UsageError, meant
 
 _EPILOG = """\
@@ -43,6 +44,10 @@ class Parser(argparse.ArgumentParser):
 
 #: Subcommands by what they work on, and a line about the work of each.
 GROUPS = {
+    "of a project": {
+        "init": "write a project folder: model, CMake, tests, and aotc.toml with the options",
+        "build": "compile and build what aotc.toml says",
+    },
     "of an OUT": {
         "run": "run a built bundle on inputs",
         "verify": "compare a built bundle with the model",
@@ -65,6 +70,7 @@ GROUPS = {
         "backends": "the backends installed",
         "ops": "the operators portable C computes",
         "new-backend": "start a backend from a package that works",
+        "completion": "what makes a shell complete the command line",
     },
 }
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}

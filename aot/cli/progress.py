@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress on stderr: silent for the first second, then the stage at work."""
+"""Progress on stderr: silent for the first second, then a bar with the stage at work."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PATIENCE = 1.0
 class Progress:
     """Called with the name of each stage as it starts.
 
-    On a terminal one line is kept up to date once work has lasted a second; with `verbose` every
-    stage gets a line with its time; otherwise, or with `quiet`, nothing is printed. Use as a
-    context manager: leaving it clears the line, and an exception that leaves it is marked with the
+    On a terminal a bar shows the stage and the time once work has lasted a second; with `verbose`
+    every stage gets a line with its time; otherwise, or with `quiet`, nothing is printed. Use as a
+    context manager: leaving it removes the bar, and an exception that leaves it is marked with the
     stage (`aotc_stage`).
     """
 
@@ -27,17 +27,16 @@ class Progress:
         self.times: list[tuple[str, float]] = []
         self._label = label
         self._verbose = verbose and not quiet
-        self._live = not quiet and not verbose and sys.stderr.isatty()
         self._lock = threading.Lock()
-        self._began = self._stage_began = time.monotonic()
-        self._drawn = False
-        self._stop = threading.Event()
-        self._ticker: threading.Thread | None = None
+        self._stage_began = time.monotonic()
+        self._bar: Any = None
+        live = not quiet and not verbose and sys.stderr.isatty()
+        self._timer = threading.Timer(PATIENCE, self._show) if live else None
 
     def __enter__(self) -> Progress:
-        if self._live:
-            self._ticker = threading.Thread(target=self._tick, daemon=True)
-            self._ticker.start()
+        if self._timer:
+            self._timer.daemon = True
+            self._timer.start()
         return self
 
     def __exit__(
@@ -49,18 +48,19 @@ class Progress:
         if error is not None and self.stage:
             error.aotc_stage = self.stage
         self._finish_stage()
-        self._stop.set()
-        if self._ticker:
-            self._ticker.join()
-        if self._drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        if self._timer:
+            self._timer.cancel()
+            self._timer.join()
+        if self._bar:
+            self._bar.stop()
 
     def __call__(self, stage: str) -> None:
         """`stage` starts now."""
         with self._lock:
             self._finish_stage()
             self.stage, self._stage_began = stage, time.monotonic()
+            if self._bar:
+                self._bar.update(self._bar.task_ids[0], description=f"{self._label}: {stage}")
 
     def _finish_stage(self) -> None:
         if not self.stage:
@@ -71,12 +71,19 @@ class Progress:
             print(f"{self._label}: {self.stage} {seconds:.2f} s", file=sys.stderr)
         self.stage = ""
 
-    def _tick(self) -> None:
-        while not self._stop.wait(0.25):
-            elapsed = time.monotonic() - self._began
-            if elapsed < PATIENCE or not self.stage:
-                continue
-            with self._lock:
-                sys.stderr.write(f"\r\x1b[K{self._label}: {self.stage} … {elapsed:.0f} s")
-                sys.stderr.flush()
-                self._drawn = True
+    def _show(self) -> None:
+        """Show the bar; the thread of the timer loads rich, which short work does not need."""
+        from rich import console, progress
+
+        columns = (progress.TextColumn("{task.description}", markup=False), progress.BarColumn())
+        screen = console.Console(file=sys.stderr)
+        with self._lock:
+            self._bar = progress.Progress(
+                *columns,
+                progress.TimeElapsedColumn(),
+                console=screen,
+                transient=True,
+                redirect_stdout=False,
+            )
+            self._bar.add_task(f"{self._label}: {self.stage}", total=None)
+            self._bar.start()

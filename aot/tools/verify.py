@@ -74,15 +74,16 @@ class Report:
     @property
     def passed(self) -> bool:
         """Whether nothing is out of tolerance."""
-        return all(d.passed for d in self._all())
+        return all(d.passed for d in self.every())
 
-    def _all(self) -> tuple[Difference, ...]:
+    def every(self) -> tuple[Difference, ...]:
+        """All comparisons, those inside the network first."""
         layers = self.layers.differences if self.layers else ()
         return (*self.nodes, *layers, *self.regions, *self.outputs)
 
     def failure(self) -> str:
         """The first mismatch in one line."""
-        wrong = [d for d in self._all() if not d.passed]
+        wrong = [d for d in self.every() if not d.passed]
         return f"{self.name}: {len(wrong)} mismatches against {self.reference}; {wrong[0].text()}"
 
     def record(self) -> dict[str, Any]:

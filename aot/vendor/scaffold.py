@@ -34,10 +34,18 @@ def scaffold(name: str, folder: Path) -> list[Path]:
         raise UsageError(f"the name {name} is taken", hint=hint)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} exists and is not an empty folder", hint="-o names another")
+    return copy_template(TEMPLATE, folder, name)
+
+
+def copy_template(template: Path, folder: Path, name: str) -> list[Path]:
+    """Write the files of `template` into `folder`, called `name` where they have the placeholder.
+
+    Raises AotError if one cannot be written.
+    """
     made = []
     try:
-        for source in sorted(p for p in TEMPLATE.rglob("*") if p.is_file()):
-            inside = str(source.relative_to(TEMPLATE)).removesuffix(".txt")
+        for source in sorted(p for p in template.rglob("*") if p.is_file()):
+            inside = str(source.relative_to(template)).removesuffix(".txt")
             path = folder / _renamed(inside, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             text = source.read_text(encoding="utf-8")

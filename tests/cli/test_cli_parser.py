@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import reference
-from aot.cli import arguments, main, parser
+from aot.cli import examples, main, parser
 from aot.cli.compile import options_of
 from aot.errors import UsageError
 
@@ -137,13 +138,13 @@ def test_subcommand_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_every_example_is_accepted() -> None:
     """Help ends with examples: at least one per subcommand, and each parses as it stands."""
-    assert set(arguments.EXAMPLES) == {"", *parser.COMMANDS}
-    for name, text in arguments.EXAMPLES.items():
+    assert set(examples.EXAMPLES) == {"", *parser.COMMANDS}
+    for name, text in examples.EXAMPLES.items():
         made = parser.command_parser(name) if name else parser.compile_parser()
         lines = text.splitlines()
         assert lines and text.endswith("\n") and made.format_help().count(text) == 1
         for line in lines:
-            words = shlex.split(line.split("&&")[0])
+            words = shlex.split(re.split("&&|>", line)[0])
             assert words[: 1 + bool(name)] == ["aotc", *([name] if name else [])], line
             made.parse_args(words[1 + bool(name) :])
 

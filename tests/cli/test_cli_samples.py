@@ -127,7 +127,7 @@ def test_progress_appears_after_a_second_on_a_terminal(monkeypatch: pytest.Monke
             progress("load")
             time.sleep(wait)
         assert ("load" in terminal.getvalue()) == seen
-        assert terminal.getvalue().endswith("\x1b[K") == seen
+        assert terminal.getvalue().endswith("\x1b[2K") == seen  # the bar is gone
 
 
 def test_progress_is_silent_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
