@@ -46,16 +46,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         return _flushed(_dispatch(arguments, own=argv is None))
-    except UsageError as error:
-        from aot.cli.words import explained
-
-        return _fail(explained(str(error), arguments, ("--keep", "--regions")), 2)
     except InternalError as error:
         return _unexpected(f"internal error: {error}", error)
     except AotError as error:
         from aot.cli.words import explained
 
-        return _fail(explained(str(error), arguments), 1)
+        usage = isinstance(error, UsageError)
+        without = ("--keep", "--regions") if usage else ()
+        return _fail(explained(str(error), arguments, without), 1 + usage)
     except SystemExit as done:
         return _flushed(done.code if isinstance(done.code, int) else 0)
     except OSError as error:
