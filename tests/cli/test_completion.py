@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from needs import need
+from needs import need, need_module
 
 #: What each shell does at Tab: COMP_LINE and BUFFER hold the line, the answers go to stdout.
 TAB = {
@@ -37,6 +37,7 @@ TAB = {
 def completed(shell: str, line: str) -> set[str]:
     """The words that a shell offers behind `line`."""
     need(shell)
+    need_module("argcomplete")
     folder = Path(sys.executable).parent
     env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "LINE_TYPED": line}
     command = [shell, "-c", TAB[shell]]
