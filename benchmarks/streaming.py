@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole tensors against rows: bytes of arena, instructions and flash on boards.
+"""Whole tensors against rows: bytes of arena, instructions and flash on boards, time on hosts.
 
     python benchmarks/streaming.py [--no-build] [MODEL.onnx:TARGET:ASKED …]
 
 Compiles each network with the default objective and with `--objective ram`, builds both, feeds both
-the same codes and compares the results byte by byte, and counts instructions under QEMU. Without
-arguments: the networks of AOT_TEST_MODELS in CASES, with the bytes asked for. `--no-build` plans
-only. Exits 1 if results differ or an arena is larger than asked.
+the same data and compares the results byte by byte, and counts instructions under QEMU; on a host
+with `--accuracy strict`, and the time is the median of CPU seconds in turns. Without arguments: the
+networks of AOT_TEST_MODELS in CASES, with the bytes asked for. `--no-build` plans only. Exits 1 if
+results differ or an arena is larger than asked.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ CASES = (
     ("mlperf_kws_int8.onnx", "cortex-m4", 5_500),
     ("mobilenetv2_int8.onnx", "cortex-m55", 260_000),
 )
+#: Runs of each bundle that are timed on a host.
+TURNS = 15
 HEAD = (
     "| network | target | whole | asked | by rows | arena bound | planning s "
     "| instructions ratio | flash ratio | codes |\n|---|---|---|---|---|---|---|---|---|---|"
@@ -55,7 +58,9 @@ class Built:
 def compiled(model: Path, target: str, objective: str, out: Path) -> Built:
     """The bundle for an objective."""
     start = time.process_time()
-    bundle = aot.compile(model, out, target=target, objective=objective)  # type: ignore[arg-type]
+    options = {"target": target, "objective": objective}
+    options |= {"accuracy": "strict"} if target == "host" else {}
+    bundle = aot.compile(model, out, **options)  # type: ignore[arg-type]
     seconds = time.process_time() - start
     memory = bundle.manifest["memory"]
     return Built(bundle, seconds, memory["arena_bytes"], memory["lower_bound_bytes"])
@@ -72,6 +77,30 @@ def measured(built: Built, samples: Path) -> tuple[dict[str, np.ndarray], float,
     return read_npz(out / "y.npz"), float(found["instructions"]), float(found["flash"])
 
 
+def timed(pair: list[Built], samples: Path) -> list[tuple[dict[str, np.ndarray], float, float]]:
+    """The same for two bundles of this machine: results, seconds, bytes of the library."""
+    feeds = list(read_npz(samples).values())
+    runs = [built.bundle.build().load() for built in pair]
+    results = [{str(k): np.asarray(v) for k, v in enumerate([run(*feeds)])} for run in runs]
+    seconds: list[list[float]] = [[], []]
+    for turn in range(2 * TURNS):
+        start = time.process_time()
+        runs[turn % 2](*feeds)
+        seconds[turn % 2].append(time.process_time() - start)
+    sizes = [next((b.bundle.out / "lib").glob("*.so")).stat().st_size for b in pair]
+    return [
+        (found, float(np.median(times)), float(size))
+        for found, times, size in zip(results, seconds, sizes, strict=True)
+    ]
+
+
+def data(shape: list[int], dtype: str, rng: np.random.Generator) -> np.ndarray:
+    """Random values of an input."""
+    if dtype.startswith("float"):
+        return rng.standard_normal(shape).astype(dtype)
+    return rng.integers(-128, 128, shape).astype(dtype)
+
+
 def row(model: Path, target: str, asked: int, build: bool, folder: Path) -> tuple[str, bool]:
     """A line of the table, and whether all is as asked."""
     pair = [compiled(model, target, o, folder / o) for o in ("latency", "ram")]
@@ -82,9 +111,13 @@ def row(model: Path, target: str, asked: int, build: bool, folder: Path) -> tupl
     if build:
         rng = np.random.default_rng(7)
         inputs = whole.bundle.manifest["inputs"]
-        codes = {i["name"]: rng.integers(-128, 128, i["shape"]).astype(i["dtype"]) for i in inputs}
-        np.savez(folder / "x.npz", **codes)
-        (a, ours, flash), (b, theirs, more) = (measured(p, folder / "x.npz") for p in pair)
+        values = {i["name"]: data(i["shape"], i["dtype"], rng) for i in inputs}
+        np.savez(folder / "x.npz", **values)
+        if target == "host":
+            found = timed(pair, folder / "x.npz")
+        else:
+            found = [measured(p, folder / "x.npz") for p in pair]
+        (a, ours, flash), (b, theirs, more) = found
         same = all(np.array_equal(v, b[k]) for k, v in a.items())
         cells += [f"{theirs / ours:.3f}", f"{more / flash:.3f}", "equal" if same else "DIFFER"]
         good = good and same

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random networks of int8 quantised values with windows, residual sums and pooling of all kinds of
-rows."""
+"""Random networks with windows, residual sums and pooling of all kinds of rows: of int8 quantised
+values and of float32."""
 
 from __future__ import annotations
 
@@ -15,27 +15,34 @@ Value = tuple[str, tuple[int, int, int]]  # name, (channels, height, width)
 
 
 class Made:
-    """A network in the making; `value` are quantised values with scale 0.05 and the zero point
-    `zeros`."""
+    """A network in the making; `values` are quantised values with scale 0.05 and zero point 3, or
+    `floats`, whose channels fill vectors or are few."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, floats: bool = False) -> None:
         self.rng = np.random.default_rng(seed)
+        self.dtype = np.float32 if floats else np.int8
+        self.counts = [3, 16, 32] if floats else [4, 6, 8, 16]
         self.channels = int(self.rng.choice([3, 4, 8]))
         height, width = (int(n) for n in self.rng.integers(9, 20, 2))
-        self.net = Net(x=(np.int8, (1, self.channels, height, width)))
+        self.net = Net(x=(self.dtype, (1, self.channels, height, width)))
         self.values: list[Value] = [("x", (self.channels, height, width))]
 
     def quantised_values(self, x: str) -> str:
-        return self.net.dq(x, 0.05, np.int8(3))
+        return x if self.dtype == np.float32 else self.net.dq(x, 0.05, np.int8(3))
 
     def made(self, real: str, shape: tuple[int, int, int]) -> Value:
-        value = self.net.q(real, 0.05, np.int8(3)), shape
+        if self.dtype == np.float32:
+            value = (self.net.add("Relu", real) if self.rng.random() < 0.5 else real), shape
+        else:
+            value = self.net.q(real, 0.05, np.int8(3)), shape
         self.values.append(value)
         return value
 
     def weights(self, *shape: int) -> str:
         data = self.rng.integers(-127, 128, shape).astype(np.int8)
         fan = float(np.prod(shape[1:]))
+        if self.dtype == np.float32:
+            return self.net.const((data / (90 * fan**0.5)).astype(np.float32))
         steps = (self.rng.uniform(0.5, 1.5, shape[0]) / (60 * fan**0.5)).astype(np.float32)
         zeros = np.zeros(shape[0], np.int8)
         return self.net.dq(self.net.const(data), steps, zeros, axis=0)
@@ -54,7 +61,7 @@ class Made:
         out_w = (w + pads[1] + pads[3] - kw) // sw + 1
         if out_h < 2 or out_w < 1:
             return None
-        oc = c if depthwise else int(self.rng.choice([4, 6, 8, 16]))
+        oc = c if depthwise else int(self.rng.choice(self.counts))
         attrs: dict[str, Any] = {"group": c if depthwise else 1, "kernel_shape": [kh, kw]}
         attrs |= {"pads": pads, "strides": [sh, sw], "dilations": [dh, 1]}
         weights = self.weights(oc, 1 if depthwise else c, kh, kw)
@@ -79,9 +86,9 @@ class Made:
         self.conv(last, depthwise=choice > 0.6)
 
 
-def random_network(seed: int) -> onnx.ModelProto:
+def random_network(seed: int, floats: bool = False) -> onnx.ModelProto:
     """A network of 4 to 9 layers, often with an average over all positions at its end."""
-    made = Made(seed)
+    made = Made(seed, floats)
     for _ in range(int(made.rng.integers(4, 10))):
         made.step()
     if len(made.values) == 1:
@@ -91,4 +98,4 @@ def random_network(seed: int) -> onnx.ModelProto:
         real = made.net.add("GlobalAveragePool", made.quantised_values(name))
         name, _ = made.made(real, (c, 1, 1))
     unread = [n for n, _ in made.values[1:] if not any(n in k.input for k in made.net.nodes)]
-    return made.net.model(**{n: np.int8 for n in dict.fromkeys([*unread, name]) if n != "x"})
+    return made.net.model(**{n: made.dtype for n in dict.fromkeys([*unread, name]) if n != "x"})

@@ -153,10 +153,12 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     ]
     if given.params:
         assert params
-        if rowwise.fields:
+        set_here = [f"    {_member(f)} = {_VALUES[f[2]]};" for f in rowwise.fields]
+        set_here += _distances(spelling.program, table, call, rowwise)
+        if set_here:
             lines.insert(0, f"    {ctext.ident(given.params.ctype)} p = {params};")
-            lines += [f"    {_member(f)} = {_VALUES[f[2]]};" for f in rowwise.fields]
-        arguments.append("&p" if rowwise.fields else f"&{params}")
+            lines += set_here
+        arguments.append("&p" if set_here else f"&{params}")
     passed = region_arguments(spelling.root, spelling.program)
     name = f"AOT_NOINLINE static void {local(spelling.program.name, f'row{index}')}"
     head = ctext.call(name, [*(PARAMETERS[a] for a in passed), "int32_t r"], " {")
@@ -168,12 +170,22 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     return "\n".join(text)
 
 
-_VALUES = {"rows": "span.rows", "above": "span.above", "one": "1"}
+_VALUES = {"rows": "span.rows", "above": "span.above", "one": "1", "row": "r", "next": "r + 1"}
 
 
 def _member(field: tuple[str, int, str]) -> str:
     name, at, _ = field
     return f"p.{ctext.ident(name)}" + (f"[{at}]" if at >= 0 else "")
+
+
+def _distances(program: Program, table: Table, call: Call, rowwise: Rowwise) -> list[str]:
+    """What tells the kernel how far the pieces of rows are apart that have places of their own."""
+    found: dict[str, int] = {}
+    for planes in rowwise.planes:
+        arg = call.args[planes.arg]
+        if isinstance(arg, Arg) and program.base(arg.tensor)[0] in table.first:
+            found[planes.member] = planes.size
+    return [f"    p.{ctext.ident(member)} = {size};" for member, size in found.items()]
 
 
 def _given(program: Program, call: Call, rowwise: Rowwise) -> Call:
@@ -203,20 +215,20 @@ def _argument(
     assert isinstance(arg, Arg)
     if arg.tensor == sums_name(spelling.program, call):
         return f"ROW({table.first[arg.tensor]})"
-    window = rowwise.window
+    window, pieces = rowwise.window, rowwise.pieces(index)
     if window is not None and index == window.arg:
         if rowwise.sums:
-            return _one(spelling, table, arg, window.height, "r")
+            return _one(spelling, table, arg, window.height * pieces, "r")
         return _window(spelling, table, arg, rowwise, lines)
     if index in rowwise.single:
-        return _one(spelling, table, arg, rowwise.height, "0" if rowwise.sums else "r")
+        return _one(spelling, table, arg, rowwise.height * pieces, "0" if rowwise.sums else "r")
     if spelling.program.tensors[arg.tensor].role is Role.SCRATCH:
         return f"ROW({table.first[arg.tensor]} + r)"
     return pointer(spelling, arg)
 
 
 def _one(spelling: Spelling, table: Table, arg: Arg, height: int, row: str) -> str:
-    """The address of row `row` of a tensor."""
+    """The address of row `row` of a tensor, which has `height` pieces of rows."""
     root = spelling.program.base(arg.tensor)[0]
     if root in table.first:
         return f"ROW({table.first[root]} + {row})"
@@ -238,7 +250,7 @@ def _window(spelling: Spelling, table: Table, arg: Arg, rowwise: Rowwise, lines:
         places = f"{local(spelling.program.name, 'places')} + {table.first[root]}"
         found, own = "aot_rows_placed", ["at", "arena", places]
     else:
-        size = spelling.program.tensors[root].nbytes // window.height
+        size = spelling.program.tensors[root].nbytes // window.height // rowwise.pieces(window.arg)
         found, own = "aot_rows_linear", ["at", pointer(spelling, arg), str(size)]
     lines.append(f"    const int8_t *at[{window.span}];")
     lines.append(ctext.call(f"const aot_row_span span = {found}", [*own, *rest]))

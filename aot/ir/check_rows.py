@@ -126,27 +126,34 @@ def _step(play: _Play, call: Call, rowwise: Rowwise, step: int) -> Call:
         if arg.access is Access.READ and root in play.made and arg.tensor not in play.written:
             raise InternalError(f"{call.kernel} reads {arg.tensor} before it is made")
     play.written.update(a.tensor for a in args if a.access is not Access.READ)
-    both = set(rowwise.single)
+    shared = {p.arg for p in rowwise.planes if p.count > 1}
+    shared -= {i for i, a in enumerate(call.args) if _by_rows(play, a)}
+    both = set(rowwise.single) - shared
     pairs = tuple((where[w], where[r]) for w, r in call.inplace if w in both and r in both)
     return replace(call, args=tuple(args), inplace=pairs, rowwise=None)
+
+
+def _by_rows(play: _Play, arg: object) -> bool:
+    return isinstance(arg, Arg) and _root(play.program, arg.tensor).name in play.by_rows
 
 
 def _rows_of(play: _Play, rowwise: Rowwise, index: int, arg: Arg, step: int) -> Iterator[Arg]:
     """What step `step` touches of argument `index`."""
     window = rowwise.window
     role = _root(play.program, arg.tensor).role
+    pieces = max([1, *(p.count for p in rowwise.planes if p.arg == index)])
     if window is not None and index == window.arg:
         if rowwise.sums:
-            yield _row(play, arg, step, window.height)
+            yield _row(play, arg, step, window.height, pieces)
             return
         for tap in range(window.taps):
             row = step * window.stride + tap * window.dilation - window.before
             if 0 <= row < window.height:
-                yield _row(play, arg, row, window.height)
+                yield _row(play, arg, row, window.height, pieces)
     elif index in rowwise.single:
         last = not rowwise.sums or step == rowwise.steps - 1
         if last or arg.access is Access.READ:
-            yield _row(play, arg, 0 if rowwise.sums else step, rowwise.height)
+            yield _row(play, arg, 0 if rowwise.sums else step, rowwise.height, pieces)
     elif role is Role.SCRATCH:
         yield _piece(play, arg, step)
     elif role is Role.CONST or index in rowwise.whole:
@@ -155,19 +162,23 @@ def _rows_of(play: _Play, rowwise: Rowwise, index: int, arg: Arg, step: int) -> 
         raise InternalError(f"nothing says which rows of {arg.tensor} are read")
 
 
-def _row(play: _Play, arg: Arg, row: int, height: int) -> Arg:
-    """Row `row` of a tensor of `height` rows."""
+def _row(play: _Play, arg: Arg, row: int, height: int, pieces: int) -> Arg:
+    """Row `row` of a tensor of `height` rows; of a whole one with several `pieces` a row is all of
+    it, and what is written after the first row leaves the rest as it is.
+    """
     root = _root(play.program, arg.tensor)
     name = f"{root.name}@{row}"
     if root.nbytes % height:
         raise InternalError(f"{root.name} has no {height} rows of equal size")
     size = root.nbytes // height
     if root.name not in play.by_rows:
-        view = View(root.name, row * size)
-        play.tensors[name] = Tensor(name, (size,), U8, root.role, view=view, align=1)
+        begin, length = (0, root.nbytes) if pieces > 1 else (row * size, size)
+        view = View(root.name, begin)
+        play.tensors[name] = Tensor(name, (length,), U8, root.role, view=view, align=1)
         if root.name in play.places:
-            play.places[name] = Place(ARENA, play.places[root.name].offset + row * size)
-        return Arg(name, arg.access)
+            play.places[name] = Place(ARENA, play.places[root.name].offset + begin)
+        rest = pieces > 1 and row and arg.access is Access.WRITE
+        return Arg(name, Access.READ_WRITE if rest else arg.access)
     play.tensors[name] = Tensor(name, (size,), U8, Role.TEMP, align=1)
     play.places[name] = Place(ARENA, _place(play, root.name, row))
     return Arg(name, arg.access)

@@ -48,7 +48,7 @@ class Plan:
     def pads_little(self) -> bool:
         """Whether blocks of channels cost at most 2 % or 4 KiB beyond the elements that count."""
         logical = self.logical_bound_bytes
-        return self.arena_bytes <= max(1.02 * logical, logical + 4096)
+        return self.lower_bound_bytes <= max(1.02 * logical, logical + 4096)
 
     def text(self) -> str:
         """The plan in lines, lowest address first; equal plans give equal text."""

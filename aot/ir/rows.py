@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a call needs to make one row of its result, and the order in which rows are made.
 
-A row is all that lies at one position of the height axis; in memory it is one piece, because rows
-are only spoken of where channels are stored last.
+A row is all that lies at one position of the height axis. Where channels are stored last a row is
+one piece of a whole tensor; with planes of channels it has a piece in each.
 """
 
 from __future__ import annotations
@@ -52,6 +52,20 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Planes:
+    """A row of argument `arg` has `count` pieces of `size` elements, one in each plane.
+
+    In a row with a place of its own the pieces follow each other. The kernel's parameter `member`
+    is the distance of two pieces in elements: `size` there, a plane in a whole tensor.
+    """
+
+    arg: int
+    count: int
+    size: int
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rowwise:
     """How a call makes its result row by row: by the same kernel on an image of few rows.
 
@@ -59,7 +73,8 @@ class Rowwise:
     exists, given as a table of pointers to rows. Arguments in `single`, the result first, are given
     row r alone. `fields` are the parameters that tell this (member of the struct, index in it or
     -1, value): "rows" is how many rows the image has, "above" how many of the window are above it,
-    "one" is 1, for the rows of the result.
+    "one" is 1, for the rows of the result; "row" is r and "next" r + 1, for kernels that are given
+    a range of rows. `planes` are the arguments whose rows have several pieces.
     Arguments in `whole` are read as a whole at every row. A `kernel` is a function for one row of
     its own; before the parameters it is given r and the number of steps. With `sums` it takes row r
     of the argument that `window` names and makes the result with the last one; before r it is
@@ -73,11 +88,16 @@ class Rowwise:
     sums: int = 0
     kernel: str = ""
     whole: tuple[int, ...] = ()
+    planes: tuple[Planes, ...] = ()
 
     @property
     def steps(self) -> int:
         """How often the call is made."""
         return self.window.height if self.sums and self.window else self.height
+
+    def pieces(self, arg: int) -> int:
+        """How many pieces a row of argument `arg` has in a whole tensor."""
+        return next((p.count for p in self.planes if p.arg == arg), 1)
 
     def text(self) -> str:
         """`32 rows of 0 from 1[3 rows of 32, step 1, 1 above]`."""

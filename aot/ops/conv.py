@@ -173,6 +173,7 @@ def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
         instance=call.instance,
         inplace=[(m.y, r)] if in_place else (),
         macs=conv_shape(m, node).macs,
+        rowwise=plan.rowwise(conv_shape(m, node), call, c.vlen, r is not None),
     )
 
 

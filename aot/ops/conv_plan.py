@@ -10,6 +10,7 @@ import numpy as np
 
 from aot.ir.deferred import Constant
 from aot.ir.graph_nodes import Array
+from aot.ir.rows import Planes, Rowwise, Window
 from aot.ops import conv_pack as pack
 from aot.ops.conv_pack import ceil_div
 from aot.vendor.activations import NO_ACT, Act
@@ -127,6 +128,28 @@ def _strides(sizes: ConvShape, vlen: int, x_plain: bool, y_plain: bool = False) 
 
 def _act_fields(act: Act) -> Fields:
     return {"act": act.kind, "alpha": act.alpha, "beta": act.beta}
+
+
+def rowwise(sizes: ConvShape, call: KernelCall, vlen: int, adds: bool) -> Rowwise | None:
+    """How `call` makes its result by rows; `adds` tells that it reads a row of r, argument 4.
+
+    A plain image is given as a whole. None: batches, results of one row, Winograd, and groups that
+    share vectors of channels.
+    """
+    parts = {sizes.ic // sizes.groups % vlen, sizes.oc // sizes.groups % vlen}
+    mixed = sizes.groups > 1 and parts != {0} and "dwconv" not in call.kernel
+    if sizes.n != 1 or sizes.oh < 2 or mixed or "winograd" in call.kernel:
+        return None
+    lanes = call.instance.get("YV", vlen)
+    made = (0, 4) if adds else (0,)
+    planes = [Planes(k, ceil_div(sizes.oc, lanes), sizes.ow * lanes, "y_plane") for k in made]
+    if "plain" in call.kernel:
+        own = (("y0", -1, "row"), ("y1", -1, "next"), ("y_row0", -1, "row"))
+        return Rowwise(sizes.oh, made, fields=own, whole=(1,), planes=tuple(planes))
+    planes.append(Planes(1, ceil_div(sizes.ic, vlen), sizes.iw * vlen, "x_plane"))
+    window = Window(1, sizes.ih, sizes.kh, sizes.sh, sizes.dh, sizes.pt)
+    fields = (("ih", -1, "rows"), ("pt", -1, "above"), ("oh", -1, "one"), ("y1", -1, "one"))
+    return Rowwise(sizes.oh, made, window, fields, planes=tuple(planes))
 
 
 def plan_blocked(

@@ -15,6 +15,7 @@ from aot.ir.dtypes import F32, F64, S8, U8
 from aot.ir.graph_nodes import SAME, attribute, dtype_of, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import AUTO_PAD, AtLeast, Moves, Reduces, Window
+from aot.ir.rows import Planes, Rowwise, Window as RowWindow
 from aot.ir.value_traits import Averages
 from aot.normalise.pools import over_space
 from aot.ops.registry import op
@@ -230,8 +231,26 @@ def _global(c: Recorder, m: Match, kind: int) -> None:
     size = math.prod(m.x.shape[2:])
     planes = math.prod(stored(m.x)[:2])
     kernel = "aot_globalpool_f32_blocked" if m.x.layout.blocked else "aot_globalpool_f32"
-    params = c.params(planes=planes, size=size)
-    c.call(kernel, m.y, m.x, params, instance={"KIND": kind}, header="aot_globalpool_f32.h")
+    params = c.params(planes=planes, size=size, x_plane=size * c.vlen)
+    c.call(
+        kernel,
+        m.y,
+        m.x,
+        params,
+        instance={"KIND": kind},
+        header="aot_globalpool_f32.h",
+        rowwise=_rowwise(m, kernel, planes, c.vlen),
+    )
+
+
+def _rowwise(m: Match, kernel: str, planes: int, vlen: int) -> Rowwise | None:
+    """An image of several rows, in planes of whole vectors, is taken row after row."""
+    if m.x.shape[0] != 1 or m.x.rank != 4 or not (m.x.layout.blocked or vlen == 1):
+        return None
+    rows, width = m.x.shape[2:]
+    apart = (Planes(1, planes, width * vlen, "x_plane"),)
+    window = RowWindow(1, rows)
+    return Rowwise(1, (0,), window, sums=16 * planes * vlen, kernel=f"{kernel}_row", planes=apart)
 
 
 def _declare_global(pattern: Pattern, kind: int) -> None:

@@ -9,7 +9,8 @@
  * infinities of other groups do not get through). bias [ceil(oc/V) * V], pad lanes zero.
  *
  * y = act(conv(x) + bias + r). Rows y0..y1-1 of the output are computed. x points at image row
- * x_row0, y and r at output row y_row0, so a caller may hold only a part of the image.
+ * x_row0, y and r at output row y_row0, so a caller may hold only a part of the image. Row by row
+ * (aot_rows.h) the image is a window: one row of output, and groups are whole vectors of channels.
  * In place: y may be r. No scratch. Pad lanes of x are never read; those of y are unspecified.
  */
 #ifndef AOT_CONV_F32_BLOCKED_H
@@ -50,7 +51,7 @@ AOT_INLINE void aot_conv_f32_pixels(aot_tile_f32_job *j, const aot_conv_f32_bloc
     int32_t i;
     j->edge = 0;
     if (ox + n <= p->ow) { /* in one row: the common case */
-        const ptrdiff_t start = (ptrdiff_t)(iy - p->x_row0) * p->x_row;
+        const ptrdiff_t start = AOT_ROWS_APART ? 0 : (ptrdiff_t)(iy - p->x_row0) * p->x_row;
         j->edge = iy < 0 || iy >= bottom || ix < 0 || ix + (n - 1) * p->sw >= right;
         for (i = 0; i < size; ++i) {
             const int32_t col = ix + (i < n ? i : n - 1) * p->sw;
@@ -225,7 +226,13 @@ AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, c
     j.hi = p->beta;
     for (image = 0; image < p->n; ++image) {
         const float *panel = w;
+#if AOT_ROWS_APART
+        const float *xi = p->ih > 0 ? AOT_AT_F32(x, 0, 0, 0) : aot_tile_f32_zeros;
+        j.at = x;
+        j.above = p->pt;
+#else
         const float *xi = x + image * p->x_batch;
+#endif
         for (b = 0; b < vecs; b += o) {
             const ptrdiff_t at = (ptrdiff_t)(image * p->y_batch + b * p->y_plane * (AOT_VLEN / YV));
             int32_t first;

@@ -4,12 +4,14 @@
  * V = AOT_VLEN. x [n][ceil(c/V)][ih][iw][V], y [n][ceil(c/V)][oh][ow][V], c = ic = oc;
  * w [ceil(c/V)][kh][kw][V], bias [ceil(c/V)][V], zero past the channels. y = act(conv(x) + bias).
  * Rows y0..y1-1 of the output are computed; x points at image row x_row0, y at output row y_row0.
+ * Row by row (aot_rows.h) x_row0 is 0.
  * No scratch; y must not overlap x. Pad lanes carry whatever x's pad lanes make of them.
  */
 #ifndef AOT_DWCONV_F32_BLOCKED_H
 #define AOT_DWCONV_F32_BLOCKED_H
 
 #include "aot_conv_act_f32.h"
+#include "aot_rows.h"
 
 typedef struct {
     int32_t n, ic, ih, iw, oc, oh, ow;
@@ -41,18 +43,21 @@ typedef struct {
     }
 
 /* One tile: `n` pixels, `taps` kernel rows from row `x` (first column of the first pixel) on,
- * `x_step` floats apart. KW, s, d are constants for 3- and 5-wide kernels. */
+ * `x_step` floats apart; row by row from column `at` of row `line` of `image` on. KW, s, d are
+ * constants for 3- and 5-wide kernels. */
 AOT_INLINE void aot_dwconv_f32_tile(float *y, const float *x, const float *w, const float *bias,
-                                    int32_t taps, ptrdiff_t x_step,
+                                    int32_t taps, ptrdiff_t x_step, const float *image,
+                                    int32_t line, ptrdiff_t at,
                                     const aot_dwconv_f32_blocked_params *p, int32_t lo, int32_t hi,
                                     int32_t n, int KW, int s, int d, int guard) {
     const aot_vf b = aot_vload(bias);
     const aot_vf vlo = aot_vset1(p->alpha), vhi = aot_vset1(p->beta);
     const int clamp = p->act == AOT_ACT_CLAMP;
     int32_t ky, kx;
+    (void)image, (void)line, (void)at;
     AOT_DW_EACH(AOT_DW_ACC)
     for (ky = 0; ky < taps; ++ky) {
-        const float *row = x + ky * x_step;
+        const float *row = AOT_AT_F32(image, line + ky * p->dh, at, x + ky * x_step);
         const float *wr = w + (ptrdiff_t)ky * p->kw * AOT_VLEN;
         if (KW == 3) {
             AOT_DW_W(0) AOT_DW_W(1) AOT_DW_W(2) AOT_DW_EACH(AOT_DW_TAPS3)
@@ -75,10 +80,11 @@ AOT_INLINE void aot_dwconv_f32_tile(float *y, const float *x, const float *w, co
     AOT_DW_EACH(AOT_DW_STORE)
 }
 
-/* One output row of one channel block. x is the plane's image row 0, column 0. */
-AOT_INLINE void aot_dwconv_f32_row(float *y, const float *x, const float *w, const float *bias,
-                                   const aot_dwconv_f32_blocked_params *p, int32_t oy, int KW,
-                                   int S, int ACT) {
+/* One output row of one channel block, `plane` floats into the image. */
+AOT_INLINE void aot_dwconv_f32_row(float *y, const float *image, ptrdiff_t plane, const float *w,
+                                   const float *bias, const aot_dwconv_f32_blocked_params *p,
+                                   int32_t oy, int KW, int S, int ACT) {
+    const float *x = AOT_ROWS_APART ? image : image + plane;
     const int s = S != 0 ? S : p->sw;
     const int d = KW != 0 ? 1 : p->dw;
     const int32_t iy = oy * p->sh - p->pt;
@@ -91,22 +97,23 @@ AOT_INLINE void aot_dwconv_f32_row(float *y, const float *x, const float *w, con
         --last;
     }
     w += (ptrdiff_t)first * p->kw * AOT_VLEN;
-    x += (ptrdiff_t)(iy + first * p->dh - p->x_row0) * p->x_row;
+    x += AOT_ROWS_APART ? 0 : (ptrdiff_t)(iy + first * p->dh - p->x_row0) * p->x_row;
     for (ox = 0; ox < p->ow; ox += AOT_DW_P) {
         const int32_t left = p->ow - ox;
         const int32_t n = left < AOT_DW_P ? left : AOT_DW_P;
         const int32_t ix = ox * s - p->pl;
-        const float *at = x + (ptrdiff_t)ix * AOT_VLEN;
+        const ptrdiff_t column = (ptrdiff_t)ix * AOT_VLEN;
+        const float *at = AOT_ROWS_APART ? x : x + column;
         float *out = y + (ptrdiff_t)ox * AOT_VLEN;
         if (n == AOT_DW_P && ix >= 0 && ix + (AOT_DW_P - 1) * s + reach < p->iw) {
-            aot_dwconv_f32_tile(out, at, w, bias, last - first, (ptrdiff_t)p->dh * p->x_row, p, 0,
-                                0, n, KW, s, d, 0);
+            aot_dwconv_f32_tile(out, at, w, bias, last - first, (ptrdiff_t)p->dh * p->x_row, image,
+                                iy + first * p->dh, plane + column, p, 0, 0, n, KW, s, d, 0);
         } else {
             /* Columns that this tile may read, as seen from `at`. */
             const int32_t end = (n - 1) * s + reach + 1;
             const int32_t hi = p->iw - ix < end ? p->iw - ix : end;
-            aot_dwconv_f32_tile(out, at, w, bias, last - first, (ptrdiff_t)p->dh * p->x_row, p, -ix,
-                                hi, n, KW, s, d, 1);
+            aot_dwconv_f32_tile(out, at, w, bias, last - first, (ptrdiff_t)p->dh * p->x_row, image,
+                                iy + first * p->dh, plane + column, p, -ix, hi, n, KW, s, d, 1);
         }
     }
     if (ACT != 0) {
@@ -124,11 +131,11 @@ AOT_INLINE void aot_dwconv_f32_blocked(float *y, const float *x, const float *w,
     for (image = 0; image < p->n; ++image) {
         for (b = 0; b < vecs; ++b) {
             float *yb = y + (image * p->y_batch + b * p->y_plane);
-            const float *xb = x + (image * p->x_batch + b * p->x_plane);
+            const ptrdiff_t plane = (ptrdiff_t)(image * p->x_batch + b * p->x_plane);
             const float *wb = w + (ptrdiff_t)b * p->kh * p->kw * AOT_VLEN;
             for (oy = p->y0; oy < p->y1; ++oy) {
-                aot_dwconv_f32_row(yb + (ptrdiff_t)(oy - p->y_row0) * p->ow * AOT_VLEN, xb, wb,
-                                   bias + b * AOT_VLEN, p, oy, KW, S, ACT);
+                aot_dwconv_f32_row(yb + (ptrdiff_t)(oy - p->y_row0) * p->ow * AOT_VLEN, x, plane,
+                                   wb, bias + b * AOT_VLEN, p, oy, KW, S, ACT);
             }
         }
     }

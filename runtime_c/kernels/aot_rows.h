@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Where the rows of an image of int8 values are, for kernels that read windows of rows.
+/* Where the rows of an image are, for kernels that read windows of rows.
  *
  * AOT_AT(x, row, offset, linear): byte `offset` of row `row` of the image that x points at. Rows
  * follow each other, and `linear` says where that is. A file that makes results row by row defines
  * AOT_ROW_TABLES: x is then the address of a table of pointers to rows, of which only those of the
  * image are read. `linear` is the expression of the one case, x and row are those of the other.
+ * AOT_AT_F32 is the same for float32, `offset` in floats.
  */
 #ifndef AOT_ROWS_H
 #define AOT_ROWS_H
@@ -18,9 +19,12 @@
 #define AOT_ROWS_APART 1
 #define AOT_AT(x, row, offset, linear)                                                             \
     (((const int8_t *const *)(const void *)(x))[row] + (ptrdiff_t)(offset))
+#define AOT_AT_F32(x, row, offset, linear)                                                         \
+    ((const float *)(const void *)AOT_AT(x, row, 0, 0) + (ptrdiff_t)(offset))
 #else
 #define AOT_ROWS_APART 0
 #define AOT_AT(x, row, offset, linear) (linear)
+#define AOT_AT_F32(x, row, offset, linear) (linear)
 #endif
 
 #ifdef AOT_ROW_TABLES

@@ -25,6 +25,7 @@
 
 #include <stddef.h>
 
+#include "aot_rows.h"
 #include "aot_simd.h"
 
 #define AOT_TILE_MAX_P 14
@@ -49,7 +50,23 @@ typedef struct {
     int32_t edge;
     int32_t clamp; /* whether to limit to lo..hi */
     float lo, hi;
+#if AOT_ROWS_APART
+    const void *at; /* the table of the image's rows (aot_rows.h), or NULL: they are xa apart */
+    int32_t above;  /* rows of the window above the image */
+#endif
 } aot_tile_f32_job;
+
+/* Floats from x to where step a of the loops begins. */
+AOT_INLINE ptrdiff_t aot_tile_f32_step(const aot_tile_f32_job *j, int32_t a) {
+#if AOT_ROWS_APART
+    if (j->at != NULL) {
+        const int32_t row = a * j->da - j->above;
+        const int inside = row >= 0 && row < j->rows;
+        return inside ? AOT_AT_F32(j->at, row, 0, 0) - AOT_AT_F32(j->at, 0, 0, 0) : 0;
+    }
+#endif
+    return a * j->xa;
+}
 
 /* What a pixel outside the image reads: a block of channels. */
 static const float aot_tile_f32_zeros[16] = {0};

@@ -108,7 +108,7 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
     AOT_T_EACH_P(AOT_T_ACCS)
     for (a = 0; a < j->na; ++a) {
         for (b = 0; b < j->nb; ++b) {
-            const ptrdiff_t tap = a * j->xa + b * j->xb;
+            const ptrdiff_t tap = aot_tile_f32_step(j, a) + b * j->xb;
             int32_t left = j->kc;
             if (j->edge == 0) {
                 /* The pixels share the index k, which jumps from block to block. */

@@ -210,7 +210,7 @@ static void test_values(int number, int lanes, int is_unsigned) {
 }
 
 static void test_global(int size, int special) {
-    const aot_globalpool_f32_params p = {PLANES, size};
+    const aot_globalpool_f32_params p = {PLANES, size, size * V};
     float *x = NEW(float, PLANES *size *V), y[2][PLANES], b[2][PLANES * V];
     check_case("global pool of %d, special %d", size, special);
     for (int i = 0; i < PLANES * size * V; ++i) {
@@ -232,6 +232,15 @@ static void test_global(int size, int special) {
         }
         close_at("maximum", i, (double)(lanes ? b[1][at] : y[1][i]), most, 0.0, 0.0);
         close_at("mean", i, (double)(lanes ? b[0][at] : y[0][i]), sum / size, 1e-6, 1e-6);
+    }
+    for (int kind = 0; kind < 2; ++kind) { /* position by position: the same bits */
+        float *sums = NEW(float, 4 * PLANES * V), *z = NEW(float, PLANES *V);
+        for (int k = 0; k < size; ++k) {
+            aot_globalpool_f32_blocked_row(z, x + k * V, sums, k, size, &p, kind);
+        }
+        for (int i = 0; i < PLANES * V; ++i) {
+            close_at("by rows", i, (double)z[i], (double)b[kind][i], 0.0, 0.0);
+        }
     }
     check_free();
 }

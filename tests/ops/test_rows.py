@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that are made row by row give the same quantised values as whole tensors."""
+"""Calls that are made row by row give the same values as whole tensors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,21 @@ from streamed_graphs import random_network
 
 #: More of them by AOT_FULL=1.
 SEEDS = range(300, 340) if os.environ.get("AOT_FULL") else (3, 8)
+#: Of networks of float32.
+FLOATS = SEEDS if os.environ.get("AOT_FULL") else (7,)
+CASES = [(k, False, "normal") for k in SEEDS]
+CASES += [(k, True, a) for k in FLOATS for a in ("strict", "normal")]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_same_quantised_values_as_whole_tensors(seed: int, tmp_path: Path) -> None:
-    model = random_network(seed)
+@pytest.mark.parametrize(("seed", "floats", "accuracy"), CASES)
+def test_same_values_as_whole_tensors(
+    seed: int, floats: bool, accuracy: str, tmp_path: Path
+) -> None:
+    model = random_network(seed, floats)
     found = []
     for objective in ("flash", "ram"):
-        bundle = aot.compile(model, tmp_path / objective, name="net", objective=objective)  # type: ignore[arg-type]
+        options = {"objective": objective, "accuracy": accuracy}
+        bundle = aot.compile(model, tmp_path / objective, name="net", **options)  # type: ignore[arg-type]
         feeds = [feeds_of(model, k) for k in range(2)]
         run = bundle.build().load()
         found.append([np.asarray(v) for feed in feeds for v in as_list(run(*feed.values()))])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from aot.ir.program import Program
 from aot.plan.streaming.estimate import LiveRanges, live_ranges_of, narrow, rows_peak, whole_peak
-from aot.plan.streaming.runs import runs_of, segmented
+from aot.plan.streaming.runs import rows_of, runs_of, segmented
 
 #: Cuts of one run that are tried at most.
 MOST_CUTS = 24
@@ -65,7 +65,7 @@ def _options(
     """Calls `start` to `end` - 1 as a whole and by rows."""
     whole = max(before.nbytes, whole_peak(program, ranges, start, end - 1))
     found = [_Best(whole, before.work, before.spans)]
-    if end - start > 1:
+    if end - start > 1 and rows_of(program, start, end - 1):
         work = before.work + sum(c.macs for c in program.calls[start:end])
         most = max(before.nbytes, rows_peak(program, ranges, start, end - 1))
         found.append(_Best(most, work, (*before.spans, (start, end - 1))))

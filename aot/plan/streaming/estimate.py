@@ -132,9 +132,10 @@ class _Count:
         """Free each row of `root`, a whole tensor, after the last step that reads the row.
 
         `root` is the tensor behind all views; its rows have the same bytes. Nothing is
-        freed unless the run `ends` the tensor's live range, or where no row is read.
+        freed unless the run `ends` the tensor's live range, or where no row is read, or where
+        rows have several pieces.
         """
-        if root not in self.rows or not ends:
+        if root not in self.rows or not ends or root in self.run.apart:
             return
         reads = self.rows[root][1]
         size = self.ranges.size[root] // (max(reads) + 1)

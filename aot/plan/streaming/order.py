@@ -21,7 +21,7 @@ class Reads:
 class Run:
     """Calls `first` to `last` of a program; `made` are their results, `sources` what they read.
 
-    `producer` is the call that makes a root.
+    `producer` is the call that makes a root, `apart` are roots whose rows have several pieces.
     """
 
     program: Program
@@ -29,6 +29,7 @@ class Run:
     last: int
     producer: dict[str, int] = field(default_factory=dict)
     sources: dict[int, list[Reads]] = field(default_factory=dict)
+    apart: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for index, call in self.calls():
@@ -36,6 +37,7 @@ class Run:
             self.producer[self.program.base(call.writes()[0])[0]] = index
             own = [*call.rowwise.single[1:]]
             own += [call.rowwise.window.arg] if call.rowwise.window else []
+            self.apart.update(r for _, r in self.planes(call))
             found = [(a, call.args[a]) for a in own]
             self.sources[index] = [
                 Reads(a, self.program.base(arg.tensor)[0])
@@ -46,6 +48,13 @@ class Run:
     def role(self, arg: Arg) -> Role:
         """The role of what owns an argument's memory."""
         return self.program.tensors[self.program.base(arg.tensor)[0]].role
+
+    def planes(self, call: Call) -> Iterator[tuple[str, str]]:
+        """(parameter, root) of what a call takes with rows of several pieces."""
+        for planes in call.rowwise.planes if call.rowwise else ():
+            arg = call.args[planes.arg]
+            if planes.count > 1 and isinstance(arg, Arg):
+                yield planes.member, self.program.base(arg.tensor)[0]
 
     def calls(self) -> Iterator[tuple[int, Call]]:
         """The calls with their numbers."""

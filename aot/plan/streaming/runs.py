@@ -121,13 +121,28 @@ def segmented(program: Program, spans: list[tuple[int, int]]) -> Program:
 
 def _segment(program: Program, first: int, last: int) -> Segment | None:
     run = Run(program, first, last)
+    rows = rows_of(program, first, last)
+    if not rows:
+        return None
+    scratch = [n for _, call in run.calls() for n in of_scratch(program, call)]
+    return Segment(first, last, run.steps(), (*rows, *dict.fromkeys(scratch)))
+
+
+def rows_of(program: Program, first: int, last: int) -> list[str]:
+    """The tensors that exist as rows only where calls `first` to `last` are a segment.
+
+    There are none, and no segment, where a kernel has one parameter for the pieces of a row and
+    those of a whole tensor.
+    """
+    run = Run(program, first, last)
     kept = {*program.outputs, *program.kept, *(s.tensor for s in program.shapes)}
     for index, call in enumerate(program.calls):
         names = [a.tensor for a in call.pointers()] if not first <= index <= last else ()
         own = [a.tensor for a in _whole(call)] if first <= index <= last else ()
         kept.update(program.base(n)[0] for n in (*names, *own))
     rows = [r for r in run.producer if r not in kept and program.tensors[r].role is Role.TEMP]
-    if not rows:
-        return None
-    scratch = [n for _, call in run.calls() for n in of_scratch(program, call)]
-    return Segment(first, last, run.steps(), (*rows, *dict.fromkeys(scratch)))
+    for _, call in run.calls():
+        found = {(member, root in rows) for member, root in run.planes(call)}
+        if len(found) > len({member for member, _ in found}):
+            return []
+    return rows

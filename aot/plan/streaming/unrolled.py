@@ -7,9 +7,10 @@ step may lie where a row was.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from aot.ir.dtypes import U8
+from aot.ir.dtypes import F32, U8
 from aot.ir.program import Access, Arg, Call, Program, Role, Tensor, View
 from aot.ir.rows import Segment
 from aot.plan.streaming.order import Run
@@ -78,32 +79,48 @@ class _Unrolled:
             place[i] = len(args)
             if i == 0 and not (rowwise.sums and step + 1 < rowwise.steps):
                 height = rowwise.height
-                args.append(self.row(arg.tensor, 0 if rowwise.sums else step, height, arg.access))
+                row = 0 if rowwise.sums else step
+                args.append(self.row(arg, row, height, rowwise.pieces(0)))
             elif i in needs:
                 window = rowwise.window
                 height = window.height if window and window.arg == i else rowwise.height
-                args += [self.row(arg.tensor, r, height, Access.READ) for r in needs[i][1]]
+                args += [self.row(arg, r, height, rowwise.pieces(i)) for r in needs[i][1]]
             elif run.role(arg) is Role.SCRATCH:
                 args.append(self.piece(arg, step))
             elif run.role(arg) is Role.CONST or i in rowwise.whole:
                 args.append(arg)
         if rowwise.sums:
             args.append(self.sums(call, step))
-        single = {i for i in rowwise.single if i in place}
+        single = {i for i in rowwise.single if i in place and self.alone(call, i)}
         pairs = tuple((place[w], place[r]) for w, r in call.inplace if {w, r} <= single)
         return replace(call, args=tuple(args), inplace=pairs, rowwise=None)
 
-    def row(self, name: str, row: int, height: int, access: Access) -> Arg:
-        """A row of a tensor: of a streamed one a tensor, of a whole one a view."""
-        root, _ = self.program.base(name)
+    def alone(self, call: Call, index: int) -> bool:
+        """Whether a row of argument `index` touches nothing but that row."""
+        arg = call.args[index]
+        assert call.rowwise is not None
+        assert isinstance(arg, Arg)
+        return call.rowwise.pieces(index) == 1 or self.program.base(arg.tensor)[0] in self.gone
+
+    def row(self, arg: Arg, row: int, height: int, pieces: int) -> Arg:
+        """A row of a tensor: of a streamed one a tensor, of a whole one a view.
+
+        With several pieces it is a view of all, in which other rows stay as they are.
+        """
+        root, _ = self.program.base(arg.tensor)
         tensor = self.program.tensors[root]
         made, size = row_name(root, row), tensor.nbytes // height
         if made not in self.tensors:
-            own = Tensor(made, (size,), U8, Role.TEMP, onnx_name=made, align=ROW_ALIGN)
+            floats = tensor.dtype is F32
+            align = math.gcd(size, tensor.align) if floats else ROW_ALIGN
+            own = Tensor(made, (size,), U8, Role.TEMP, onnx_name=made, align=align)
             if root not in self.gone:
                 own = replace(own, role=tensor.role, view=View(root, row * size))
+                if pieces > 1:
+                    own = replace(own, shape=(tensor.nbytes,), view=View(root, 0))
             self.tensors[made] = own
-        return Arg(made, access)
+        stays = row and pieces > 1 and root not in self.gone and arg.access is Access.WRITE
+        return Arg(made, Access.READ_WRITE if stays else arg.access)
 
     def piece(self, arg: Arg, step: int) -> Arg:
         """What a step has for scratch."""
