@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from aot.emit_c.packages import package_files
 from aot.emit_c.write import write_bundle
@@ -26,33 +26,60 @@ from aot.target import Target, load_target
 from aot.tools import build as tree
 from aot.tools.emulate import check_cpu, is_native
 from aot.tools.record import MANIFEST, as_written, file_digest, record_of
+from aot.tools.report import render
 from aot.tools.run import open_out
 from aot.tools.shared_library import Library
 from aot.tools.unsupported import with_cut
 
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir
+
+    #: What `compile` takes as a model: a path, the bytes of a file, or a model in memory.
+    Model: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto | onnx_ir.Model
+
 
 class Bundle:
-    """A compiled model in the folder `out`: `out/bundle` is the C project, `out` its build tree."""
+    """A compiled model in the folder `out`: `out/bundle` is the C project, `out` its build tree.
+
+    `Bundle("out")` opens what an earlier compilation wrote; AotError if there is none.
+    `manifest` is the content of `out/bundle/manifest.json` (docs/manifest.schema.json). A notebook
+    shows a bundle as a table of inputs, outputs and memory.
+    """
 
     def __init__(
-        self, out: Path, temporary: tempfile.TemporaryDirectory[str] | None = None
+        self,
+        out: str | os.PathLike[str],
+        temporary: tempfile.TemporaryDirectory[str] | None = None,
     ) -> None:
-        self.out = out
+        self.out = Path(out)
         self._temporary = temporary
-        self.manifest: dict[str, Any] = tree.read_json(out / "bundle" / "manifest.json", "bundle")
+        self.manifest: dict[str, Any] = tree.read_json(
+            self.out / "bundle" / "manifest.json", "bundle"
+        )
 
     def __repr__(self) -> str:
         return f"Bundle({str(self.out)!r}, name={self.manifest.get('name')!r})"
 
+    def _repr_html_(self) -> str:
+        return render("bundle.html", manifest=self.manifest)
+
     def build(self, jobs: int = 0) -> Bundle:
-        """Configure if need be, and build; BuildError if CMake or the compiler fails."""
+        """Configure if need be, and build; the bundle itself.
+
+        `jobs` files are compiled at a time, 0 leaves it to CMake. Raises BuildError if CMake or
+        the compiler is missing or fails.
+        """
         if not (self.out / "CMakeCache.txt").is_file():
             tree.configure(self.out, tree.find_tools())
         tree.build(self.out, jobs=jobs)
         return self
 
     def load(self) -> Library:
-        """The model as a callable on NumPy arrays or DLPack objects; builds it if needed."""
+        """The model as a callable on NumPy arrays or DLPack objects; builds it if needed.
+
+        Raises TargetError if the bundle is for another machine, BuildError if building fails.
+        """
         with as_written(self.out):
             built = open_out(self.out)  # another compilation may have replaced the bundle
             if not is_native(built.target):
@@ -69,7 +96,7 @@ class Bundle:
 
 
 def compile(  # the public name, as in the interface
-    model: Any,
+    model: Model,
     out: str | os.PathLike[str] | None = None,
     *,
     target: str | None = None,
@@ -81,8 +108,10 @@ def compile(  # the public name, as in the interface
 ) -> Bundle:
     """Compile `model` (a path, bytes, a ModelProto or an onnx_ir.Model) into the folder `out`.
 
-    Without `out` the bundle lives in a temporary folder as long as the Bundle does. `backends` are
-    vendors in order of preference, or the name of one. `more` are fields of
+    `target` is a name (`aotc targets`) or the path of a TOML file, else that of `options`, else
+    "host". `backends` are vendors in order of preference, or the name of one. `configure` lets
+    CMake configure `out`; `progress` is called with the name of each stage. Without `out` the
+    bundle lives in a temporary folder as long as the Bundle does. `more` are fields of
     `aot.options.Options` (name, dims, input_shapes, bindings, accuracy, objective …), which replace
     those of `options`. Raises AotError, UsageError for an option that does not exist.
     """

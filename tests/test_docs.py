@@ -44,6 +44,7 @@ EXECUTED = (
     "docs/cmsis_nn.md",
     "docs/report.md",
     "docs/diff.md",
+    "docs/python.md",
     *(f"docs/tutorial/{p.name}" for p in sorted(ROOT.glob("docs/tutorial/*.md"))),
     *(f"docs/explanation/{p.name}" for p in sorted(ROOT.glob("docs/explanation/*.md"))),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,17 @@ from aot.ir.graph_nodes import Array
 
 #: DLPack's device type of memory that this program can read.
 CPU = 1
+
+
+class SupportsDLPack(Protocol):
+    """An array of any library that speaks DLPack: PyTorch's, JAX's, CuPy's, NumPy's own."""
+
+    def __dlpack__(self, *arguments: Any, **settings: Any) -> Any:
+        """A capsule with a DLManagedTensor."""
+
+
+#: What a loaded model reads and writes.
+Tensor: TypeAlias = Array | SupportsDLPack
 
 
 class Device(ctypes.Structure):
@@ -66,8 +77,31 @@ def borrowed(value: Any, where: str) -> Array:
         ) from error
 
 
-def _elements(capsule: Any, where: str) -> Array:
-    """The array of a DLPack capsule, which lives as long as the array."""
+def lent(value: Any, where: str) -> Array:
+    """The memory of an array or of an object with `__dlpack__`, to be written to, not copied.
+
+    AotError, which begins with `where`, if there is none: several elements share a byte in it,
+    it is not writable, or on another device.
+    """
+    if isinstance(value, np.ndarray):
+        array = value
+    elif not hasattr(value, "__dlpack__"):
+        raise AotError(f"{where} is a {type(value).__name__}, not a writable array")
+    else:
+        try:
+            array = _elements(value.__dlpack__(), where, to_write=True)
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise AotError(f"{where} is not writable: {error}") from error
+    if not array.flags.writeable:
+        raise AotError(f"{where} is not writable")
+    return array
+
+
+def _elements(capsule: Any, where: str, to_write: bool = False) -> Array:
+    """The array of a DLPack capsule, which lives as long as the array.
+
+    AotError with `to_write` if the array would be a copy, because several elements share a byte.
+    """
     read = ctypes.pythonapi.PyCapsule_GetPointer
     read.restype, read.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     tensor = DLTensor.from_address(read(capsule, b"dltensor"))
@@ -82,6 +116,8 @@ def _elements(capsule: Any, where: str) -> Array:
         raise AotError(
             f"{where} has DLPack's type code {codes[0]}, {codes[1]} bits, {codes[2]} lanes"
         )
+    if to_write and found.packed:
+        raise AotError(f"{where} has elements that share a byte", hint="a NumPy array has room")
     shape = tuple(tensor.shape[: tensor.ndim])
     if tensor.strides and not _compact(shape, tuple(tensor.strides[: tensor.ndim])):
         raise AotError(f"{where} is not contiguous")

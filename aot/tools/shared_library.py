@@ -17,7 +17,7 @@ import numpy as np
 from aot.errors import AotError, BuildError, VerifyError, shell_word
 from aot.ir import dtypes
 from aot.ir.graph_nodes import Array
-from aot.tools.borrow import CPU, DataType, Device, DLTensor, borrowed
+from aot.tools.borrow import CPU, DataType, Device, DLTensor, Tensor, borrowed, lent
 from aot.tools.run import Spec, check_dimensions, conform, cropped, specs
 
 #: Bytes given to NAME_context, far above its size; the library checks nothing beyond its own.
@@ -73,13 +73,13 @@ def _opened(path: Path) -> ctypes.CDLL:
 
 
 class Library:
-    """`net(x)` or `net(name=x)` returns the output, or a tuple of them.
+    """`net(x)` or `net(name=x)` returns the output, or a tuple of them; `net.run(x)` a dictionary.
 
     Inputs are NumPy arrays or objects with `__dlpack__`; they must be contiguous and of the
     model's dtype and shape, and are read where they lie. Elements of types that NumPy lacks are
     raw bits or of ml_dtypes; what shares a byte in the library has one each here, and is copied.
-    `out` gives arrays to write to, at their bounds; what comes back of those whose shape depends
-    on the data is the part that was written.
+    `out` gives arrays of either kind to write to, at their bounds; what comes back are NumPy
+    arrays on their memory, of those whose shape depends on the data the part that was written.
     Calls are serialised: one context, one arena.
     """
 
@@ -136,9 +136,29 @@ class Library:
                 raise VerifyError(f"{self.name}_set_weights returned status {status}")
 
     def __call__(
-        self, /, *arrays: Any, out: Array | tuple[Array, ...] | None = None, **named: Any
+        self, /, *arrays: Tensor, out: Tensor | Sequence[Tensor] | None = None, **named: Tensor
     ) -> Array | tuple[Array, ...]:
-        """Run the model once."""
+        """Run the model once: the output, or a tuple of them.
+
+        Raises AotError for an argument that the model does not take, VerifyError if the run fails.
+        """
+        results = self._compute(arrays, named, out)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def run(self, /, *arrays: Tensor, **named: Tensor) -> dict[str, Array]:
+        """Run the model once: the outputs by their names in the model.
+
+        Raises AotError for an argument that the model does not take, VerifyError if the run fails.
+        """
+        names = (s.name for s in self.outputs)
+        return dict(zip(names, self._compute(arrays, named, None), strict=True))
+
+    def _compute(
+        self,
+        arrays: tuple[Tensor, ...],
+        named: dict[str, Tensor],
+        out: Tensor | Sequence[Tensor] | None,
+    ) -> list[Array]:
         given = self._arguments(arrays, named)
         results = self._results(out)
         inputs = [_held(a, s, "input") for a, s in zip(given, self.inputs, strict=True)]
@@ -155,7 +175,7 @@ class Library:
         if status != 0:
             reason = _REFUSED.get(status, "the model's own check failed")
             raise VerifyError(f"{self.name}_run returned status {status}: {reason}")
-        return results[0] if len(results) == 1 else tuple(results)
+        return results
 
     def _true(self, index: int, array: Array) -> Array:
         """An output in the shape the run gave it: a part of the array at its bound."""
@@ -169,7 +189,7 @@ class Library:
             raise VerifyError(f"{self.name}_output_shape returned status {status}")
         return cropped(array, shape[: array.ndim])
 
-    def _arguments(self, arrays: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+    def _arguments(self, arrays: tuple[Tensor, ...], named: dict[str, Tensor]) -> list[Tensor]:
         names = [s.name for s in self.inputs]
         if len(arrays) > len(names):
             raise AotError(f"{self.name} takes {len(names)} inputs, got {len(arrays)}")
@@ -183,15 +203,13 @@ class Library:
             raise AotError(f"{self.name}: input {missing[0]!r} is missing", hint=f"inputs: {names}")
         return [given[n] for n in names]
 
-    def _results(self, out: Array | tuple[Array, ...] | None) -> list[Array]:
+    def _results(self, out: Tensor | Sequence[Tensor] | None) -> list[Array]:
         if out is None:
             return [_array(s) for s in self.outputs]
         results = list(out) if isinstance(out, tuple | list) else [out]
         if len(results) != len(self.outputs):
             raise AotError(f"{self.name} has {len(self.outputs)} outputs, got {len(results)}")
-        if not all(isinstance(r, np.ndarray) and r.flags.writeable for r in results):
-            raise AotError("out= takes writable NumPy arrays")
-        return results
+        return [lent(r, f"out= for {s.name!r}") for s, r in zip(self.outputs, results, strict=True)]
 
 
 def _check_sizes(tensors: Sequence[Spec]) -> None:

@@ -269,6 +269,32 @@ def test_library_takes_dlpack(folder: Path, x: np.ndarray) -> None:
     np.testing.assert_array_equal(net(Foreign(x))[0], net(x)[0])
 
 
+def test_library_writes_to_dlpack(folder: Path, x: np.ndarray) -> None:
+    net = aot.Bundle(folder / "out").load()
+    mine = tuple(np.empty(SHAPE, np.float32) for _ in range(2))
+    results = net(x, out=[Foreign(m) for m in mine])
+    assert all(np.shares_memory(r, m) for r, m in zip(results, mine, strict=True))
+    for array, wanted in zip(mine, net.run(x).values(), strict=True):
+        np.testing.assert_array_equal(array, wanted)
+    mine[1].flags.writeable = False
+    with pytest.raises(AotError, match="'t' is not writable"):
+        net(x, out=tuple(Foreign(m) for m in mine))
+
+
+def test_library_and_pytorch_share_memory(folder: Path, x: np.ndarray) -> None:
+    torch = pytest.importorskip("torch")
+    net = aot.Bundle(folder / "out").load()
+    mine = tuple(torch.empty(SHAPE) for _ in range(2))
+    net(torch.from_numpy(x), out=mine)
+    for array, result in zip(mine, net(x), strict=True):
+        assert torch.equal(array, torch.from_dlpack(result))
+
+
+def test_a_notebook_shows_a_table(folder: Path) -> None:
+    shown = aot.Bundle(folder / "out")._repr_html_()
+    assert "<td>float32[" in shown and "arena</th>" in shown and shown.count("<table>") == 1
+
+
 def test_library_refuses_what_the_model_does_not_take(folder: Path, x: np.ndarray) -> None:
     net = aot.Bundle(folder / "out").load()
     for bad, says in (
