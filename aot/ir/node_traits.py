@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from aot.ir.deferred_import import ir, onnx
 from aot.ir.operators import (
@@ -50,7 +50,25 @@ def stored_as_given(weights: ir.Value) -> bool:
 def is_view(node: ir.Node) -> bool:
     """Whether a node only gives the elements of its first input another shape."""
     trait = trait_of(node, View)
+    return trait is not None and not trait.part and views_memory(node)
+
+
+def views_memory(node: ir.Node) -> bool:
+    """Whether the result of a node is a run of elements of its first input, in their order."""
+    trait = trait_of(node, View)
     return trait is not None and (trait.when is None or trait.when(node))
+
+
+def moves_no_byte(nodes: Sequence[ir.Node]) -> bool:
+    """Whether one node alone is given, a view of its first input for which it needs no other node.
+
+    No backend computes such a node.
+    """
+    return (
+        len(nodes) == 1
+        and all(v is None or v.producer() is None for v in nodes[0].inputs[1:])
+        and views_memory(nodes[0])
+    )
 
 
 def clamp_bounds(node: ir.Node) -> list[float | ir.Value | None] | None:

@@ -59,9 +59,12 @@ class Moves:
 class View:
     """The result has the elements of the first operand in the same order, in another shape.
 
-    `when` tells of which nodes that is true (None: of all).
+    With `part` these are not all elements but some that follow each other. `when` tells of which
+    nodes that is true (None: of all). Such a result is memory of the operand: no backend computes
+    the node.
     """
 
+    part: bool = False
     when: Callable[[ir.Node], bool] | None = None
 
 

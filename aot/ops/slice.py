@@ -13,7 +13,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import DYNAMIC, Array, array, original_name, shape_of, title
 from aot.ir.layout import Layout
-from aot.ir.operators import AxesOf, Moves, SizedBy
+from aot.ir.operators import AxesOf, Moves, SizedBy, View
 from aot.load.encode_strings import Strings, encodes
 from aot.normalise.attributes import canonical
 from aot.normalise.identities import always, identity
@@ -33,12 +33,59 @@ from aot.shapes.reference import Inputs
 from aot.vendor import Match, Recorder, ValueRef
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last, is_channels_last
-from aot.vendor.strided_copy import Axis, Shape, stored, strides, view_or_move
+from aot.vendor.strided_copy import (
+    Axis,
+    Shape,
+    collapse,
+    is_view,
+    stored,
+    strides,
+    view_or_move,
+)
+
+
+def _numbers(value: ValueRef | None) -> list[int] | None:
+    return None if value is None or value.data is None else [int(v) for v in value.data.ravel()]
+
+
+def _kept(x: ValueRef, bounds: Sequence[ValueRef | None]) -> list[range]:
+    """The indices that each axis of x keeps; `bounds` are starts, ends, axes, steps, as constants.
+
+    Starts and ends are clamped as ONNX says.
+    """
+    starts, ends, axes, steps = (_numbers(v) for v in bounds)
+    kept = [range(n) for n in x.shape]
+    starts, ends = starts or [], ends or []
+    axes, steps = axes or list(range(len(starts))), steps or [1] * len(starts)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        kept[axis] = range(*slice(start, end, step).indices(x.shape[axis]))
+    return kept
+
+
+def _axes(kept: Sequence[range], xs: Sequence[int]) -> list[Axis]:
+    """The loops of a copy of the elements kept, whose strides in x are `xs`."""
+    ys = strides([len(r) for r in kept])
+    return [Axis(len(r), a, b * r.step) for r, a, b in zip(kept, ys, xs, strict=True)]
+
+
+def one_run(node: ir.Node) -> bool:
+    """Whether a Slice between constant bounds keeps elements that follow each other in memory."""
+    x, *bounds = [None if v is None else ValueRef(v) for v in (*node.inputs, None, None)][:5]
+    if x is None or any(v is not None and v.data is None for v in bounds):
+        return False
+    axes = _axes(_kept(x, bounds), strides(x.shape))
+    return all(a.extent for a in axes) and is_view(collapse(axes))
+
 
 slice_ = op(
     "Slice",
     "x starts ends axes? steps?",
-    traits=[SizedBy("starts ends axes steps"), Moves("x", fewer=True), AxesOf("axes", "x")],
+    traits=[
+        SizedBy("starts ends axes steps"),
+        Moves("x", fewer=True),
+        View(part=True, when=one_run),
+        AxesOf("axes", "x"),
+    ],
     constants="starts ends axes steps",
 )
 expand = op("Expand", "x shape", traits=[SizedBy("shape"), Moves("x")])
@@ -96,20 +143,9 @@ def tile_value(node: ir.Node, inputs: Inputs) -> list[Array]:
     return [np.tile(need(inputs, 0), integers(need(inputs, 1)))]
 
 
-def _numbers(value: ValueRef | None) -> list[int] | None:
-    return None if value is None or value.data is None else [int(v) for v in value.data.ravel()]
-
-
 def ranges(m: Match) -> list[range]:
     """The indices that each axis of x keeps; bounds are clamped as ONNX says."""
-    starts, ends = _numbers(m.starts) or [], _numbers(m.ends) or []
-    axes = _numbers(m.axes) or list(range(len(starts)))
-    steps = _numbers(m.steps) or [1] * len(starts)
-    kept = [range(n) for n in m.x.shape]
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        extent = m.x.shape[axis]
-        kept[axis] = range(*slice(start, end, step).indices(extent))
-    return kept
+    return _kept(m.x, (m.starts, m.ends, m.axes, m.steps))
 
 
 @slice_.check
@@ -148,10 +184,9 @@ def slice_to_kernel(c: Recorder, m: Match) -> None:
         lanes = kept[1] if last else range(physical[-1])
         kept = [kept[0], range(physical[1]), *kept[2:], lanes]
     xs = strides(stored(m.x))
-    shape = [len(r) for r in kept]
-    ys = strides(shape)
-    axes = [Axis(len(r), a, b * r.step) for r, a, b in zip(kept, ys, xs, strict=True)]
-    first = sum(r.start * s for r, s in zip(kept, xs, strict=True)) if all(shape) else 0
+    axes = _axes(kept, xs)
+    some = all(a.extent for a in axes)
+    first = sum(r.start * s for r, s in zip(kept, xs, strict=True)) if some else 0
     view_or_move(c, m.y, m.x, axes, first)
 
 

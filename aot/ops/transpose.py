@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,9 @@ from aot.shapes.evaluate import evaluates, need
 from aot.shapes.operands import operand_shape, operands_fit
 from aot.shapes.partial_values import PartialValues
 from aot.shapes.reference import Inputs
-from aot.vendor import Match, Recorder, ValueRef, channels_last
+from aot.vendor import Match, Recorder, channels_last
 from aot.vendor.cases import Case, case, f32, i64, ints
-from aot.vendor.strided_copy import Axis, Shape, move, stored, strides, view_or_move
+from aot.vendor.strided_copy import Axis, copy_permuted, move, stored
 
 
 @identity("Transpose")
@@ -60,14 +60,6 @@ space_to_depth = op(
 @evaluates("Transpose")
 def transpose_value(node: ir.Node, inputs: Inputs) -> list[Array]:
     return [np.transpose(need(inputs, 0), attribute(node, "perm"))]
-
-
-def permute(c: Recorder, y: ValueRef, x: ValueRef, shape: Shape, perm: Sequence[int]) -> None:
-    """Record y = x seen as `shape` with its axes in the order `perm`."""
-    source = strides(shape)
-    result = strides([shape[p] for p in perm])
-    axes = [Axis(shape[p], s, source[p]) for p, s in zip(perm, result, strict=True)]
-    view_or_move(c, y, x, axes, 0)
 
 
 def permutation(m: Match) -> tuple[int, ...]:
@@ -107,9 +99,9 @@ def transpose_to_kernel(c: Recorder, m: Match) -> None:
         return
     rank, block = m.x.rank, m.x.layout.block
     if not block:
-        permute(c, m.y, m.x, m.x.shape, permutation(m))
+        copy_permuted(c, m.y, m.x, m.x.shape, permutation(m))
     elif m.x.shape[1] % block == 0:
-        permute(c, m.y, m.x, stored(m.x), (0, *range(2, rank), 1, rank))
+        copy_permuted(c, m.y, m.x, stored(m.x), (0, *range(2, rank), 1, rank))
     else:
         n, channels, *_ = m.x.shape
         space = math.prod(m.x.shape[2:])
@@ -172,7 +164,7 @@ def shuffle_to_kernel(c: Recorder, m: Match) -> None:
     n, channels, *space = m.x.shape
     size = math.prod(space)
     if not m.x.layout.blocked:
-        permute(c, m.y, m.x, (n, groups, inner, size), (0, 2, 1, 3))
+        copy_permuted(c, m.y, m.x, (n, groups, inner, size), (0, 2, 1, 3))
         return
     table = np.arange(channels, dtype=np.int32).reshape(groups, inner).T.ravel()
     params = c.params(n=n, c=channels, s=size, x_step=math.prod(stored(m.x)[1:]))
@@ -208,9 +200,9 @@ def depth_to_kernel(c: Recorder, m: Match) -> None:
     n, ch, h, w = m.x.shape
     b = m.blocksize
     if m.mode == "DCR":
-        permute(c, m.y, m.x, (n, b, b, ch // (b * b), h, w), (0, 3, 4, 1, 5, 2))
+        copy_permuted(c, m.y, m.x, (n, b, b, ch // (b * b), h, w), (0, 3, 4, 1, 5, 2))
     else:
-        permute(c, m.y, m.x, (n, ch // (b * b), b, b, h, w), (0, 1, 4, 2, 5, 3))
+        copy_permuted(c, m.y, m.x, (n, ch // (b * b), b, b, h, w), (0, 1, 4, 2, 5, 3))
 
 
 @depth_to_space.cases
@@ -225,7 +217,7 @@ def space_to_kernel(c: Recorder, m: Match) -> None:
     n, ch, h, w = m.x.shape
     b = m.blocksize
     order = (0, 3, 5, 1, 2, 4) if m.mode == "DCR" else (0, 1, 3, 5, 2, 4)
-    permute(c, m.y, m.x, (n, ch, h // b, b, w // b, b), order)
+    copy_permuted(c, m.y, m.x, (n, ch, h // b, b, w // b, b), order)
 
 
 @space_to_depth.cases

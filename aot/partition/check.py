@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from aot.errors import InternalError
 from aot.ir.deferred_import import ir
+from aot.ir.node_traits import moves_no_byte
 from aot.partition.result import Partition, Selected
 from aot.vendor.backend import UNLIMITED, Backend
 from aot.vendor.match import ValueRef
@@ -52,6 +53,7 @@ def _within_limits(graph: ir.Graph, partition: Partition, backend: Backend) -> N
         if region.backend != backend.name:
             continue
         nodes = [n.ir for s in region.items for n in s.match.nodes]
+        counted = [s for s in region.items if not _is_view(s)]
         inside = {id(n) for n in nodes}
         made = {id(v): v for n in nodes for v in n.outputs}
         read = {id(v): v for n in nodes for v in n.inputs if v is not None and id(v) not in made}
@@ -65,7 +67,7 @@ def _within_limits(graph: ir.Graph, partition: Partition, backend: Backend) -> N
         for what, most, found in (
             ("inputs", limits.inputs, len(entering)),
             ("outputs", limits.outputs, len(leaving)),
-            ("operators", limits.nodes, len(nodes)),
+            ("operators", limits.nodes, sum(len(s.match.nodes) for s in counted)),
             ("bytes of constants", limits.constant_bytes, _bytes(constants.values())),
             ("bytes at a time", limits.live_bytes, _most_held(region.items, entering, leaving)),
         ):
@@ -73,8 +75,15 @@ def _within_limits(graph: ir.Graph, partition: Partition, backend: Backend) -> N
                 raise InternalError(f"region {region.index} has {found} {what}, not {most}")
         if limits.connected and not _is_connected(region.items):
             raise InternalError(f"region {region.index} is not connected")
-        if limits.whole and len(region.items) != len(partition.items):
+        whole = [s for s in partition.items if not _is_view(s)]
+        if limits.whole and len(counted) != len(whole):
             raise InternalError(f"region {region.index} is not the whole graph")
+
+
+def _is_view(item: Selected) -> bool:
+    """Whether an item is a view, which is nobody's."""
+    node = item.match.root.ir
+    return len(item.match.nodes) == 1 and moves_no_byte([node])
 
 
 def _bytes(values: Iterable[ir.Value]) -> int:
@@ -142,7 +151,7 @@ def _check_user_regions(items: Sequence[Selected]) -> None:
     """The user's word on every node is kept; what the user calls one region is one, alone."""
     regions: dict[int, set[str]] = {}
     places: dict[str, set[int]] = {}
-    for s in items:
+    for s in (i for i in items if not _is_view(i)):
         for node in s.match.nodes:
             backend = node.ir.metadata_props.get("aot.backend", "")
             label = node.ir.metadata_props.get("aot.region", "")

@@ -18,6 +18,7 @@ from aot.errors import BackendError, UsageError, one_line
 from aot.ir.deferred_import import ir
 from aot.ir.operators import Interface
 from aot.options import Options
+from aot.partition.graph import is_view
 from aot.target import load_target
 from aot.textfile import read_json
 from aot.vendor.backend import Backend, Pattern, Speed
@@ -41,7 +42,9 @@ class Costs:
     reorder_bytes_per_ns: float = 4.0
 
     def of(self, backend: Backend, pattern: Pattern, match: Match) -> tuple[float, bool]:
-        """(nanoseconds of a match, whether they were measured)."""
+        """(nanoseconds of a match, whether they were measured); a view takes none."""
+        if is_view(match):
+            return 0.0, True
         known = self.measured.get(key_of(pattern, match))
         if known is not None:
             return known, True

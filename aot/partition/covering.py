@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from aot.errors import AotError, BackendError, one_line
 from aot.ir.deferred_import import ir
+from aot.ir.node_traits import moves_no_byte
 from aot.partition.annotate import PORTABLE, Mark, mark_of
 from aot.partition.graph import read_by
 from aot.partition.region_rules import too_heavy
@@ -164,6 +165,18 @@ class Cover:
                 else:
                     self._accept(pattern, match)
 
+    def held_as(self, backend: Backend, node: ir.Node) -> tuple[Pattern, Match] | None:
+        """How a backend that lowers whole regions holds the view `node` in one; None if it cannot.
+
+        Views are portable C's, whatever this says.
+        """
+        for pattern in backend.patterns:
+            if pattern.size == 1 and (node.domain, node.op_type) in root_ops(pattern.graph):
+                match = self._checked(backend, pattern, node, ())
+                if match is not None:
+                    return pattern, match
+        return None
+
     def _accept(self, pattern: Pattern, match: Match) -> None:
         self._owner.update((id(n.ir), (pattern, match)) for n in match.nodes)
         if isinstance(pattern.graph, Results):
@@ -179,6 +192,9 @@ class Cover:
     def _fitting(self, backend: Backend, pattern: Pattern, node: ir.Node) -> Match | None:
         """The first match at `node` that passes the checks; why not, if none does."""
         mark = FREE if self._freely else self.marks.get(id(node), FREE)
+        alone = backend.name == PORTABLE and pattern.size == 1
+        nobodys = alone and mark.backend not in ("", PORTABLE) and moves_no_byte([node])
+        mark = FREE if nobodys else mark
         if id(node) in self._owner or mark.backend not in ("", backend.name):
             return None
         if self._marked_only and not mark.backend:
@@ -188,8 +204,17 @@ class Cover:
         barred: Container[int] = self._owner
         if self._only is not None:
             barred = _Outside(self._owner, self._only)
-        if self.marks and not self._freely:
+        if self.marks and not self._freely and not nobodys:
             barred = _Barred(self._owner, self.marks, backend.name, mark.region)
+        match = self._checked(backend, pattern, node, barred)
+        if match is None or backend.name == PORTABLE:
+            return match
+        return None if moves_no_byte([n.ir for n in match.nodes]) else match
+
+    def _checked(
+        self, backend: Backend, pattern: Pattern, node: ir.Node, barred: Container[int]
+    ) -> Match | None:
+        """The first match at `node` without `barred` nodes that passes the checks."""
         step = "pattern"
         try:
             refused: list[str] = []

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from aot.ir.deferred_import import ir
+from aot.ir.node_traits import moves_no_byte
 from aot.vendor.match import Match
 
 
@@ -22,6 +23,11 @@ def read_by(node: ir.Node) -> Iterator[ir.Value]:
                 yield from graph.outputs
                 for inner in graph:
                     yield from read_by(inner)
+
+
+def is_view(match: Match) -> bool:
+    """Whether a match is a view alone, which no backend computes."""
+    return moves_no_byte([n.ir for n in match.nodes])
 
 
 def node_dependencies(nodes: Sequence[ir.Node]) -> list[list[int]]:

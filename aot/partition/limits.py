@@ -47,7 +47,7 @@ class Flow:
 
 
 def contracted_flow(flow: Flow, members: Sequence[Sequence[int]]) -> Flow:
-    """The flow between groups of vertices; only groups of one vertex are ever measured."""
+    """The flow between groups of vertices."""
     groups = []
     for inside in members:
         vertices = [flow.vertices[v] for v in inside]
@@ -143,8 +143,12 @@ class Rule:
     def contracted(self, flow: Flow, members: Sequence[Sequence[int]]) -> Rule:
         """The same limits where vertex g of `flow` stands for the vertices `members[g]`."""
         fits = self.fits
-        check = None if fits is None else lambda groups: fits([members[g][0] for g in groups])
-        return Rule(self.name, flow, self.limits, check)
+
+        def check(groups: Sequence[int]) -> str:
+            assert fits is not None
+            return fits(sorted(v for g in groups for v in members[g]))
+
+        return Rule(self.name, flow, self.limits, None if fits is None else check)
 
     def why_not(self, members: Sequence[int]) -> str:
         """Why `members`, in ascending order, cannot be one region; "" if they can."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from aot.ir.deferred_import import ir
+from aot.ir.node_traits import moves_no_byte
 from aot.partition.covering import Cover, Refusal
 from aot.vendor.backend import Backend
 from aot.vendor.pattern_ast import all_ops
@@ -24,7 +25,7 @@ def no_match_reasons(
     """
     answered = {(r.node, r.backend) for r in cover.refusals}
     found = []
-    for node in cover.missing():
+    for node in (n for n in cover.missing() if not moves_no_byte([n])):
         mark = cover.marks.get(id(node))
         user_backend = mark.backend if mark else ""
         for vendor in vendors:

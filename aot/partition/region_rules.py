@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from aot.errors import BackendError, one_line
+from aot.partition.graph import is_view
 from aot.partition.limits import Flow, Rule, Vertex, WhyNot
 from aot.vendor.backend import UNLIMITED, Backend, Pattern, RegionView
 from aot.vendor.match import Match, ValueRef
@@ -45,7 +46,7 @@ def flow_of(matches: Sequence[Match]) -> Flow:
         reads = tuple(u for constant, u in entering if not constant)
         constants = tuple(u for constant, u in entering if constant)
         makes = tuple(number(ref) for ref in match.outputs())
-        vertices.append(Vertex(reads, constants, makes, len(match.nodes)))
+        vertices.append(Vertex(reads, constants, makes, 0 if is_view(match) else len(match.nodes)))
     results = frozenset(i for i, ref in enumerate(refs) if ref.is_output)
     return Flow(vertices, [_bytes(ref) for ref in refs], results)
 
@@ -81,7 +82,8 @@ def not_whole(chosen: Chosen, colours: Sequence[int], rules: Mapping[int, Rule])
     for colour, rule in rules.items():
         mine = [v for v, c in enumerate(colours) if c == colour]
         if rule.limits.whole and mine:
-            others = [m.root for (_, m), c in zip(chosen, colours, strict=True) if c != colour]
+            pairs = zip(chosen, colours, strict=True)
+            others = [m.root for (_, m), c in pairs if c != colour and not is_view(m)]
             names = [f"{n.onnx_name} ({n.op_type}) is another's" for n in others[:1]]
             why = f"{rule.name} takes a graph as a whole, and {names[0]}" if names else ""
             back.update(dict.fromkeys(mine, why or rule.why_not(mine)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from aot.ir.deferred_import import ir
 from aot.partition.covering import Refusal
+from aot.partition.graph import is_view
 from aot.partition.proof import SEVERAL_FORMS
 from aot.partition.regions import RegionCertificate
 from aot.partition.select_by_cost import Pricing
@@ -28,6 +29,11 @@ class Selected:
     match: Match
     backend: str
     region: int = -1
+
+    @property
+    def is_view(self) -> bool:
+        """Whether this is a view, which no backend computes."""
+        return is_view(self.match)
 
     @property
     def name(self) -> str:
@@ -95,7 +101,8 @@ class Partition:
         for s in self.items:
             nodes = " + ".join(n.name for n in reversed(s.match.nodes))
             region = f" region {s.region}" if s.region >= 0 else ""
-            lines.append(f"{nodes}: {s.backend}.{s.pattern.name}{region}")
+            maker = "a view" if s.is_view else f"{s.backend}.{s.pattern.name}"
+            lines.append(f"{nodes}: {maker}{region}")
         lines += [f"{r.node}: {r.source} refused: {r.reason}" for r in self.refusals]
         if self.certificate.count:
             kept = len(self.regions)

@@ -12,6 +12,7 @@ from pathlib import Path
 from aot.errors import AotError, UnsupportedError, raise_all
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import NAME_KEY, WHY_KEY
+from aot.ir.node_traits import moves_no_byte
 from aot.partition.annotate import mark_of
 from aot.partition.check import check_partition
 from aot.partition.cost_model import Costs
@@ -26,6 +27,7 @@ from aot.partition.regions import RegionCertificate, Regions, merge_regions, quo
 from aot.partition.result import Partition, Selected
 from aot.partition.select_by_cost import Layouts, Pricing, all_plain, cheapest
 from aot.partition.user_regions import merge_around, prove_convex
+from aot.partition.views import Chosen, made_inside, without_last
 from aot.shapes.cures import YOURS, binds
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.match import Match, NodeRef
@@ -91,9 +93,8 @@ def select(
         pricing = pricing.doubting(LIMITED) if pricing.prices else pricing
     order = quotient_order(dependencies([m for _, m in chosen]), regions)
     items = [Selected(p, m, p.backend, r) for (p, m), r in zip(chosen, regions, strict=True)]
-    matched = {
-        n.name for s in items if s.backend not in (PORTABLE, NO_BACKEND) for n in s.match.nodes
-    }
+    nobodys = (PORTABLE, NO_BACKEND)
+    matched = {n.name for s in items if s.backend not in nobodys for n in s.match.nodes}
     open_ = {n.name for s in items if s.backend == NO_BACKEND for n in s.match.nodes}
     kept = [
         r
@@ -163,9 +164,6 @@ def _no_backend(nodes: Sequence[ir.Node]) -> Backend:
     return Backend(NO_BACKEND, folder=Path(__file__).parent, patterns=patterns)
 
 
-Chosen = list[tuple[Pattern, Match]]
-
-
 def _with_regions(
     cover: Cover, backends: Sequence[Backend], refill: Callable[[], None]
 ) -> tuple[Chosen, list[int], RegionCertificate]:
@@ -173,33 +171,41 @@ def _with_regions(
 
     What the limits of a backend leave in no region goes to other backends, with the reason.
     """
+    number = {b.name: i for i, b in enumerate(backends) if b.name != PORTABLE}
+    vendors = {b.name: b for b in backends if b.name in number}
     while True:
-        chosen = cover.matches()
-        place = ordered_by(dependencies([m for _, m in chosen]))
-        chosen = [chosen[i] for i in place]
+        portable = cover.matches()
+        portable = [portable[i] for i in ordered_by(dependencies([m for _, m in portable]))]
+        chosen, homes = made_inside(cover, portable, vendors)
         rules = rules_for(chosen, backends)
-        number = {b.name: i for i, b in enumerate(backends) if b.name != PORTABLE}
         colours = [number.get(p.backend, -1) for p, _ in chosen]
         returned = not_whole(chosen, colours, rules)
         if not returned:
             proven = {c: rule for c, rule in rules.items() if not rule.limits.whole}
-            found = _merged(cover, chosen, colours, proven)
+            found = _merged(cover, chosen, colours, proven, homes)
             returned = dict(found.given_back)
         if not returned:
-            return chosen, list(found.region), found.certificate
+            return *without_last(chosen, homes, found.region, portable), found.certificate
         for v, why in returned.items():
-            cover.refuse(*chosen[v], why)
+            if homes[v] == v:
+                cover.refuse(*chosen[v], why)
         refill()
 
 
 def _merged(
-    cover: Cover, chosen: Chosen, colours: Sequence[int], rules: Mapping[int, Rule]
+    cover: Cover,
+    chosen: Chosen,
+    colours: Sequence[int],
+    rules: Mapping[int, Rule],
+    homes: Sequence[int],
 ) -> Regions:
-    """The regions of the matches, those of the user by themselves."""
-    labels = [_label(cover, p, m) for p, m in chosen]
+    """The regions of the matches, those of the user by themselves, views where `homes` are."""
+    own = [_label(cover, p, m) for p, m in chosen]
+    labels = [own[i] for i in homes]
     needs = dependencies([m for _, m in chosen])
-    if any(labels):
-        return merge_around(needs, colours, labels, [_spelled(m) for _, m in chosen], rules)
+    if any(labels) or homes != list(range(len(chosen))):
+        names = [_spelled(m) for _, m in chosen]
+        return merge_around(needs, colours, labels, names, rules, homes)
     return merge_regions(needs, colours, rules=rules)
 
 
@@ -207,9 +213,13 @@ def _check_convex(cover: Cover) -> None:
     """Raise ModelError with the path that breaks it unless the user's regions are convex."""
     if not any(m.region for m in cover.marks.values()):
         return
-    labels = [cover.marks.get(id(n), FREE).region for n in cover.nodes]
+    needs, labels = node_dependencies(cover.nodes), list[str]()
+    for before, node in zip(needs, cover.nodes, strict=True):
+        own = cover.marks.get(id(node), FREE).region
+        inside = labels[before[0]] if before else ""
+        labels.append(inside if moves_no_byte([node]) else own)
     names = [NodeRef(n).onnx_name for n in cover.nodes]
-    prove_convex(node_dependencies(cover.nodes), labels, names)
+    prove_convex(needs, labels, names, range(len(names)))
 
 
 def _label(cover: Cover, pattern: Pattern, match: Match) -> str:
@@ -227,9 +237,10 @@ def _renumbered(
     cover: Cover, before: Chosen, regions: Sequence[int], limit: int
 ) -> tuple[Chosen, list[int]]:
     """The matches after some were given back; kept regions keep their numbers."""
-    known = {id(m): r for (_, m), r in zip(before, regions, strict=True) if r < limit}
-    chosen = cover.matches()
-    return chosen, [known.get(id(m), -1) for _, m in chosen]
+    pairs = zip(before, regions, strict=True)
+    kept = {id(pm[1].root.ir): (pm, r) for pm, r in pairs if 0 <= r < limit}
+    found = [kept.get(id(pm[1].root.ir), (pm, -1)) for pm in cover.matches()]
+    return [pm for pm, _ in found], [r for _, r in found]
 
 
 _OPERATORS = (

@@ -24,13 +24,15 @@ def merge_around(
     labels: Sequence[str],
     names: Sequence[str],
     rules: Mapping[int, Rule],
+    homes: Sequence[int],
 ) -> Regions:
     """As `merge_regions`, where the vertices of one label ("" = none) are one region by themselves.
 
-    Raises ModelError with the path if a labelled region is left and entered again, or if such
-    regions need each other; with the limit if the backend does not take the region.
+    Each vertex is in the region of the vertex `homes` gives for it, an earlier one or itself, whose
+    label it has. Raises ModelError with the path if a labelled region is left and entered again, or
+    if such regions need each other; with the limit if the backend does not take the region.
     """
-    group, fewer, members = prove_convex(preds, labels, names)
+    group, fewer, members = prove_convex(preds, labels, names, homes)
     used: dict[str, int] = {}
     first = max(colours, default=-1) + 1
     tints = []
@@ -51,13 +53,14 @@ def merge_around(
 
 
 def prove_convex(
-    preds: Preds, labels: Sequence[str], names: Sequence[str]
+    preds: Preds, labels: Sequence[str], names: Sequence[str], homes: Sequence[int]
 ) -> tuple[list[int], list[list[int]], list[list[int]]]:
     """The graph with one vertex per label: (vertex of each given one, predecessors, members).
 
-    Raises ModelError with the path if it has a cycle.
+    A vertex without a label is one with its vertex in `homes`. Raises ModelError with the path if
+    the graph has a cycle.
     """
-    group = _groups(labels)
+    group = _groups(labels, homes)
     fewer, members = _contracted(preds, group)
     cycle = _cycle(fewer, [g for g, m in enumerate(members) if labels[m[0]]])
     if cycle:
@@ -65,19 +68,12 @@ def prove_convex(
     return group, fewer, members
 
 
-def _groups(labels: Sequence[str]) -> list[int]:
+def _groups(labels: Sequence[str], homes: Sequence[int]) -> list[int]:
     """The vertex of the contracted graph of each vertex."""
-    number: dict[str, int] = {}
-    group, count = [], 0
-    for label in labels:
-        if label and label in number:
-            group.append(number[label])
-            continue
-        if label:
-            number[label] = count
-        group.append(count)
-        count += 1
-    return group
+    number: dict[str | int, int] = {}
+    for label, home in zip(labels, homes, strict=True):
+        number.setdefault(label or home, len(number))
+    return [number[label or home] for label, home in zip(labels, homes, strict=True)]
 
 
 def _contracted(preds: Preds, group: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:

@@ -195,7 +195,9 @@ def check_backends(partition: Partition, program: Program) -> None:
         s
         for p in partition.tree()
         for s in p.items
-        if s.match.root.ir.domain != CONTROL and (s.backend != "c" or s.name in called)
+        if s.match.root.ir.domain != CONTROL
+        and not s.is_view
+        and (s.backend != "c" or s.name in called)
     ]
     left = [s.match.root for s in items if s.backend == "c"]
     if left:

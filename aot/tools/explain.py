@@ -18,6 +18,11 @@ from aot.vendor.pattern import OpPat
 #: Nanoseconds that a match takes, and whether they were measured.
 Estimate = Callable[[Selected], tuple[float, bool]]
 
+#: What stands for the backend of a view, which no backend computes.
+VIEW = "view"
+#: Who computes a node that no backend computes.
+NOBODY = {"none": "no backend", VIEW: "a view"}
+
 #: Below lines with estimates.
 _MODEL = (
     "estimated times: multiply-accumulates and bytes of the node, at speeds that are the same for "
@@ -82,9 +87,7 @@ class Explanation:
                 out.append(one_line(f"{n.body}:"))
                 body = n.body
             joined = f" (in {n.root})" if n.root != n.node else ""
-            computed_by = (
-                "no backend" if n.backend == "none" else f"{n.backend}.{n.pattern}{joined}"
-            )
+            computed_by = NOBODY.get(n.backend, f"{n.backend}.{n.pattern}{joined}")
             how = "measured" if n.timed else "estimated"
             time = "" if n.estimate is None else f", {n.estimate / 1e3:.3g} us {how}"
             out.append(one_line(f"{n.node} ({n.op_type}): {computed_by}{time}"))
@@ -131,7 +134,8 @@ def _lines(partition: Partition, body: str, verbose: bool, estimate: Estimate | 
     lines = []
     prices = {p.nodes[0]: p for p in partition.pricing.prices}
     for s in partition.items:
-        known, timed = estimate(s) if estimate and s.backend != "none" else (None, False)
+        backend = VIEW if s.is_view else s.backend
+        known, timed = estimate(s) if estimate and backend not in NOBODY else (None, False)
         for node in reversed(s.match.nodes):
             price = prices.get(node.name)  # with the first node of what is given away as a whole
             reasons = refused.get(node.name, refused.get(node.onnx_name, []))
@@ -139,7 +143,7 @@ def _lines(partition: Partition, body: str, verbose: bool, estimate: Estimate | 
                 Line(
                     node.onnx_name,
                     node.op_type,
-                    s.backend,
+                    backend,
                     s.pattern.name,
                     s.match.root.onnx_name,
                     tuple(reasons),

@@ -27,7 +27,7 @@ from aot.vendor.quantised_table import QuantisedTable
 from aot.vendor.recorder import Handle, Operand, Recorder, StateHandle
 from aot.vendor.requant import FLOAT, TFLITE, multipliers
 from aot.vendor.resize import Resize
-from aot.vendor.strided_copy import copy_part
+from aot.vendor.strided_copy import copy_part, copy_permuted
 from aot.vendor.window_shape import WindowShape
 
 __all__ = [
@@ -78,6 +78,7 @@ __all__ = [
     "const",
     "constant_bounds",
     "copy_part",
+    "copy_permuted",
     "dequantised",
     "either",
     "f32",

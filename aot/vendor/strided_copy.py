@@ -132,6 +132,14 @@ def view_or_move(c: Recorder, y: ValueRef, x: ValueRef, axes: Sequence[Axis], at
         move(c, y, x, axes, 0, at)
 
 
+def copy_permuted(c: Recorder, y: ValueRef, x: ValueRef, shape: Shape, perm: Sequence[int]) -> None:
+    """Record y = x seen as `shape` with its axes in the order `perm`."""
+    source = strides(shape)
+    result = strides([shape[p] for p in perm])
+    axes = [Axis(shape[p], s, source[p]) for p, s in zip(perm, result, strict=True)]
+    view_or_move(c, y, x, axes, 0)
+
+
 def copy_part(c: Recorder, y: ValueRef, part: ValueRef, axis: int, start: int) -> None:
     """Record the copy of `part` to y from element `start` of the stored axis on."""
     own = stored(part)

@@ -108,7 +108,13 @@ def node_of(
 ) -> onnx_ir.Node:
     """A node of the operator, for rules and for the predicates of traits."""
     values = [
-        None if a is None else onnx_ir.Value(name=f"x{i}", shape=onnx_ir.Shape(np.shape(a)))
+        None
+        if a is None
+        else onnx_ir.Value(
+            name=f"x{i}",
+            shape=onnx_ir.Shape(np.shape(a)),
+            const_value=onnx_ir.Tensor(a) if i and a.dtype == np.int64 else None,
+        )
         for i, a in enumerate(inputs)
     ]
     made = onnx_ir.node(record.name, values, attrs, domain=record.domain)

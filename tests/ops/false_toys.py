@@ -80,6 +80,7 @@ toy("Commutative", "a b", lambda n, a, b: a - b, case(*TWO), traits=[Commutative
 toy("Moves", "x", lambda n, x: 2 * x, case(X), traits=[Moves()])
 toy("Sorts", "x", lambda n, x: np.sort(x), case(X), traits=[Moves(by="place")])
 toy("View", "x", lambda n, x: x.T, case(X), traits=[View()])
+toy("Part", "x", lambda n, x: x[:, :2], case(X), traits=[View(part=True)])
 toy("Exact", "x", lambda n, x: x, case(X), traits=[Exact()])
 toy("Random", "x", lambda n, x: x + 1, case(X), traits=[Random()])
 toy("Draws", "x", lambda n, x: x + DRAWN.random(), case(X))

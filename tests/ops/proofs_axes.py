@@ -190,5 +190,9 @@ def view(record: Operator, trait: View, one: Case) -> bool:
         return False
     if trait.when is not None and not trait.when(node_of(record, one.inputs, one.attrs)):
         return False
-    want = compute(record, one.inputs, one.attrs)
-    return same(want.reshape(-1), data.reshape(-1))
+    want = compute(record, one.inputs, one.attrs).reshape(-1)
+    whole = data.reshape(-1)
+    starts = range(1 + len(whole) - len(want)) if trait.part else [0]
+    found = [whole[i : i + len(want)] for i in starts]
+    near = [run for run in found if np.array_equal(want, run)]
+    return same(want, (near or found)[0])

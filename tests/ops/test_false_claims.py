@@ -22,6 +22,7 @@ CLAIMS = {
     "Moves": "which no operand has",
     "Sorts": "the claim says",
     "View": "the claim says",
+    "Part": "the claim says",
     "Exact": "onnx.reference has no operators of toy",
     "Random": "two runs have the same result",
     "Draws": "the claim says",
@@ -50,6 +51,7 @@ CLAIMS = {
 NAMED = {
     "Sorts": "Moves",
     "Draws": "no Random",
+    "Part": "View",
     "AxisOf": "axis=AxisOf",
     "OneOf": "mode=OneOf",
     "AtLeast": "by=AtLeast",

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moves no data, or only inside a region: views between products, and Concat.
-
-They are taken so that a region is not cut where nothing is computed.
+"""Concat and Transpose, taken beside products so that a region is not cut where nothing is
+computed.
 """
 
 from __future__ import annotations
@@ -10,49 +9,52 @@ import math
 from collections.abc import Iterator
 from functools import cache
 
-from aot.vendor import S8, U8, Layout, Match, Recorder, ValueRef, copy_part
+from aot.vendor import Layout, Match, Recorder, ValueRef, copy_part, copy_permuted
 from aot.vendor.dnnl.base import BLOCKS, backend, blocks, declare, floats
 
 Checks = Iterator[tuple[bool, str]]
-#: Operators next to which a view of quantised values belongs in a region: what makes and first
-#: reads quantised values.
-INT8_WORK = frozenset({"QuantizeLinear", "DequantizeLinear", "MaxPool"})
 
 
 @cache
 def _work() -> frozenset[str]:
-    """Operators next to which a view or a Concat of floats belongs in a region: all that compute.
+    """Operators next to which a move of floats belongs in a region: all that compute.
 
     It is asked when every pattern of the backend is declared.
     """
     known = {op for p in backend.patterns for domain, op in p.operators if not domain}
-    return frozenset(known - {"Reshape", "QuantizeLinear", "DequantizeLinear"})
+    return frozenset(known - {"QuantizeLinear", "DequantizeLinear", "Transpose"})
 
 
-def _neighbours(value: ValueRef, forward: bool) -> set[str]:
-    if forward:
-        return {use.node.op_type for use in value.ir.uses()}
+def _made_by(value: ValueRef) -> set[str]:
+    """The operator that makes a value, seen through a Reshape."""
     producer = value.ir.producer()
-    return set() if producer is None else {producer.op_type}
+    if producer is None or producer.op_type != "Reshape":
+        return set() if producer is None else {producer.op_type}
+    return {p.op_type for v in producer.inputs if v and (p := v.producer())}
 
 
-reshape = declare("reshape", ("x", "how"), lambda op, x, how: op.Reshape(x, how), int8=True)
+def _read_by(value: ValueRef) -> set[str]:
+    """The operators that read a value, seen through a Reshape."""
+    readers = [use.node for use in value.ir.uses()]
+    readers += [use.node for n in readers if n.op_type == "Reshape" for use in n.outputs[0].uses()]
+    return {n.op_type for n in readers}
 
 
-@reshape.check
+transpose = declare("transpose", ("x",), lambda op, x: op.Transpose(x))
+
+
+@transpose.check
 def between(m: Match) -> Checks:
-    """Checks of a Reshape of floats or bytes: oneDNN computes what makes x and what reads y."""
-    int8 = m.x.dtype in (S8, U8)
-    if not int8:
-        yield from floats(m.x)
-    work = INT8_WORK if int8 else _work()
-    inside = _neighbours(m.x, forward=False) & work and _neighbours(m.y, forward=True) & work
+    """Checks of a Transpose of floats: oneDNN computes what makes x and what reads y."""
+    yield from floats(m.x)
+    inside = _made_by(m.x) & _work() and _read_by(m.y) & _work()
     yield bool(inside), "it is not between two operators of this vendor"
 
 
-@reshape.lower
-def to_view(c: Recorder, m: Match) -> None:
-    c.view(m.y, m.x)
+@transpose.lower
+def to_copy(c: Recorder, m: Match) -> None:
+    rank = int(m.x.rank)
+    copy_permuted(c, m.y, m.x, m.x.shape, m.root.attr("perm") or range(rank)[::-1])
 
 
 concat = declare("concat", ("xs",), lambda op, xs: op.Concat(xs, _optional=-1))
@@ -76,7 +78,7 @@ def _block(m: Match, v: int) -> int:
 def next_to_work(m: Match) -> Checks:
     """Checks of a Concat of floats: oneDNN computes what makes one of its parts."""
     yield from floats(*_parts(m), m.y)
-    work = any(_neighbours(p, forward=False) & _work() for p in _parts(m))
+    work = any(_made_by(p) & _work() for p in _parts(m))
     yield work, "no part comes from an operator of this vendor"
 
 
