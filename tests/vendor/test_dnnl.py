@@ -303,7 +303,7 @@ def test_refusals_have_reasons(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_views_and_concat_are_taken_between_products() -> None:
     part = merged.Part("net", *network(), [], None)  # type: ignore[arg-type]
-    assert {"reshape", "concat"} <= set(merged.taken_by(part, "dnnl"))
+    assert {"Reshape", "concat"} <= set(merged.taken_by(part, "dnnl"))
 
 
 @pytest.mark.parametrize("axis", [1, 2])
@@ -329,6 +329,33 @@ def test_parts_of_a_concat_that_are_no_runs_of_memory(axis: int, tmp_path: Path)
     merged.build(out, {"dnnl_ROOT": root})
     (got,) = execute(open_out(out), [feeds["x"]])
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_views_and_transposes_between_products_are_in_the_region(tmp_path: Path) -> None:
+    """Views of blocked tensors that keep their blocks and that do not, and parts of them."""
+    root = library("3")
+    numbers = {"tall": [1, 16, 32, 2], "rows": [8, 64], "zero": [0], "one": [1], "two": [2]}
+    numbers |= {"six": [6], "eight": [8], "most": [24], "heads": [4, 2, 3]}
+    rows = [
+        *(("Conv", "x w0", "a", {"pads": [1] * 4}), ("Reshape", "a tall", "b")),
+        *(("Conv", "b w1", "c"), ("Slice", "c eight most one", "d"), ("Conv", "d w2", "e")),
+        *(("Reshape", "e rows", "f"), ("MatMul", "f w3", "g"), ("Slice", "g two six zero", "h")),
+        *(("MatMul", "h w4", "i"), ("Reshape", "i heads", "j")),
+        ("Transpose", "j", "k", {"perm": [1, 0, 2]}),
+        *(("MatMul", "k w5", "y"), ("Relu", "f", "z")),
+    ]
+    shapes = [(16, 3, 3, 3), (32, 16, 1, 1), (8, 16, 1, 1), (64, 10), (10, 6), (3, 5)]
+    consts = {f"w{i}": drawn(*s, seed=i) for i, s in enumerate(shapes)}
+    consts |= {k: np.array(v, np.int64) for k, v in numbers.items()}
+    proto = model(rows, {"x": [1, 3, 8, 8]}, {"y": None, "z": None, "f": None}, consts)
+    feeds = {"x": drawn(1, 3, 8, 8, seed=7)}
+    want = ReferenceEvaluator(proto).run(None, feeds)
+    out = tmp_path / "out"
+    compile_to(onnx.shape_inference.infer_shapes(proto), out, options(), configure=False)
+    assert len(merged.manifest_of(out)["regions"]) == 1
+    merged.build(out, {"dnnl_ROOT": root})
+    for a, b in zip(execute(open_out(out), [feeds["x"]]), want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
 def test_slots_are_those_of_the_header() -> None:
