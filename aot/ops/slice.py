@@ -33,15 +33,7 @@ from aot.shapes.reference import Inputs
 from aot.vendor import Match, Recorder, ValueRef
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last, is_channels_last
-from aot.vendor.strided_copy import (
-    Axis,
-    Shape,
-    collapse,
-    is_view,
-    stored,
-    strides,
-    view_or_move,
-)
+from aot.vendor.strided_copy import Axis, Shape, collapse, is_view, stored, strides, view_or_move
 
 
 def _numbers(value: ValueRef | None) -> list[int] | None:
