@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 PAST, LENGTH = "past_sequence_length", "sequence_length"
 
 
-class _Graph:
+class Graph:
     """Nodes and weights that are collected one after the other."""
 
     def __init__(self, seed: int) -> None:
@@ -59,7 +59,7 @@ def gpt2(
     position_ids, past.I.key and past.I.value [1, heads, past, size / heads]; outputs: logits,
     present.I.key and present.I.value.
     """
-    g, depth = _Graph(seed), size // heads
+    g, depth = Graph(seed), size // heads
     table = g.weight(words, size)
     zero, one = g.const([0]), g.const([1])
     x = g(

@@ -2,7 +2,8 @@
 """Resize along dynamic axes, or to sizes that are computed.
 
 By a known scale: the last row is repeated in the padding, where the operator would look beyond the
-end. By any other: every row of the result is picked, or mixed of two, by numbers that are computed.
+end. By any other: every row of the result is picked, or mixed of its neighbours, by numbers that
+are computed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import attribute, dtype_of, original_name, shape_of
+from aot.ir.graph_nodes import Array, attribute, dtype_of, original_name, shape_of
 from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, no_bound, refused
 from aot.shapes.dynamic.rows import along, edge, most_of, picked, within
 from aot.shapes.dynamic.rules import dynamic, given, needed
@@ -155,12 +156,13 @@ def _by_rows(
     """One axis after the other."""
     mode = str(attribute(node, "mode", "nearest"))
     coordinates = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
-    if mode not in ("nearest", "linear") or coordinates not in COORDINATES:
+    outside = mode == "cubic" and attribute(node, "exclude_outside", 0)
+    if outside or coordinates not in COORDINATES:
         what = f"has mode {mode} and coordinates {coordinates}"
         raise refused(node, f"{what}, for which the scale must be known,")
     if attribute(node, "antialias", 0):
         raise refused(node, "smooths along a dimension known at run time only")
-    if mode == "linear" and data.dtype is not None and data.dtype.numpy().kind != "f":
+    if mode != "nearest" and data.dtype is not None and data.dtype.numpy().kind != "f":
         raise refused(node, "mixes integers along a dimension known at run time only")
     own = x.of(data)
     for axis, length in lengths.items():
@@ -237,25 +239,46 @@ def _nearest(
 def _mixed(
     x: DynamicDims, node: ir.Node, data: ir.Value, axis: int, length: ir.Value, place: ir.Value
 ) -> ir.Value:
-    """Of the rows before and behind, by how near they are."""
-    kind, shape = int(dtype_of(data)), shape_of(place)
+    """Of the rows around every place, weighted by polynomials of how far behind the first it is."""
+    kind, count = int(dtype_of(data)), shape_of(place)[0]
     n, size = x.dim(node, data, axis), shape_of(data)[axis]
-    floor = x.node(node, "Floor", [place], [(DOUBLE, shape)])[0]
-    part = x.node(node, "Sub", [place, floor], [(DOUBLE, shape)])[0]
-    part = x.node(node, "Cast", [part], [(kind, shape)], to=kind)[0]
-    part = along(x, node, part, len(shape_of(data)), axis, kind)
-    first = _numbers(x, node, "Floor", place)
-    second = x.add(node, first, x.ints(node, [1]))
-    sides = [
-        picked(x, node, data, within(x, node, rows, n, size), axis, length)
-        for rows in (first, second)
-    ]
-    typed = [(kind, shape_of(sides[0]))]
-    difference = x.node(node, "Sub", [sides[1], sides[0]], typed)[0]
-    difference = x.node(node, "Mul", [difference, part], typed)[0]
-    made = x.node(node, "Add", [sides[0], difference], typed)[0]
-    x.set(made, x.of(sides[0]))
-    return made
+    factors = _weights(node).astype(dtype_of(data).numpy())
+    degree, rows = factors.shape
+    floor = x.node(node, "Floor", [place], [(DOUBLE, (count,))])[0]
+    part = x.node(node, "Sub", [place, floor], [(DOUBLE, (count,))])[0]
+    part = x.node(node, "Cast", [part], [(kind, (count,))], to=kind)[0]
+    powers = x.const(node, np.arange(degree, dtype=factors.dtype), data)
+    part = along(x, node, part, 2, 0, kind)
+    part = x.node(node, "Pow", [part, powers], [(kind, (count, degree))])[0]
+    matrix = x.const(node, factors, data)
+    shares = x.node(node, "MatMul", [part, matrix], [(kind, (count, rows))])[0]
+    first, total = _numbers(x, node, "Floor", place), None
+    for index in range(rows):
+        behind = x.add(node, first, x.ints(node, [index - (rows - 1) // 2]))
+        side = picked(x, node, data, within(x, node, behind, n, size), axis, length)
+        typed = [(kind, shape_of(side))]
+        column, column_type = x.ints(node, [index]), [(kind, (count, 1))]
+        share = x.node(node, "Gather", [shares, column], column_type, axis=1)[0]
+        factor = along(x, node, share, len(shape_of(data)), axis, kind)
+        product = x.node(node, "Mul", [side, factor], typed)[0]
+        own = x.of(side)
+        total = product if total is None else x.node(node, "Add", [total, product], typed)[0]
+    assert total is not None
+    x.set(total, own)
+    return total
+
+
+def _weights(node: ir.Node) -> Array:
+    """By power of t and row around a place: the weight of the row t before the place.
+
+    Of two rows (linear) or four (cubic, by Keys).
+    """
+    if str(attribute(node, "mode", "nearest")) == "linear":
+        return np.array([[1, 0], [-1, 1]], np.float64)
+    a = float(attribute(node, "cubic_coeff_a", -0.75))
+    return np.array(
+        [[0, 1, 0, 0], [a, 0, -a, 0], [-2 * a, -a - 3, 2 * a + 3, a], [a, a + 2, -a - 2, -a]],
+    )
 
 
 @dynamic("Resize")

@@ -12,6 +12,7 @@ move their polynomials.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping
 from math import inf, prod
 
@@ -63,20 +64,25 @@ def constant(a: Poly) -> int | None:
 
 
 def divided_by(top: Poly, by: Poly) -> Poly | None:
-    """The polynomial p with top == p * by, if `by` is a product and there is one."""
-    if len(by) != 1:
+    """The polynomial p with top == p * by, None if there is none."""
+    if not by:
         return None
-    (gone, factor), found = by[0], []
-    for monomial, f in top:
-        rest = list(monomial)
-        for atom in gone:
-            if atom not in rest:
-                return None
-            rest.remove(atom)
-        if f % factor:
+    found: Poly = ()
+    gone, factor = max(by, key=_rank)
+    while top:
+        monomial, f = max(top, key=_rank)
+        rest = Counter(monomial)
+        rest.subtract(gone)
+        if f % factor or min(rest.values(), default=0) < 0:
             return None
-        found.append((tuple(rest), f // factor))
-    return tuple(sorted(found))
+        term: Poly = ((tuple(sorted(rest.elements())), f // factor),)
+        found, top = add(found, term), add(top, multiply(by, term), -1)
+    return found
+
+
+def _rank(term: tuple[Monomial, int]) -> tuple[int, list[int]]:
+    """Monomials by degree, then by their atoms: products keep this order."""
+    return len(term[0]), [-a for a in term[0]]
 
 
 class Terms:

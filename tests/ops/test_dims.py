@@ -132,11 +132,11 @@ def resizes() -> Iterator[Family]:
         for mode in ("nearest", "linear", "cubic"):
             yield one("Resize", "x r s", shape, {"mode": mode}, consts=consts)
     consts = {"s": np.array([1, 1, 2, 2], np.float32), "r": np.zeros(0, np.float32)}
-    for mode in ("nearest", "linear"):
+    for mode in ("nearest", "linear", "cubic"):
         for how in ("asymmetric", "align_corners", "pytorch_half_pixel"):
             attrs = {"mode": mode, "coordinate_transformation_mode": how}
             yield one("Resize", "x r s", shape, attrs, consts=consts)
-    for mode in ("nearest", "linear"):
+    for mode in ("nearest", "linear", "cubic"):
         attrs = {"mode": mode}
         other = [("Shape", "z", "zs", {"start": 2}), ("Concat", "c zs", "size", {"axis": 0})]
         yield Family(

@@ -11,7 +11,7 @@ has become longer than the range allows is `AOT_BAD_SHAPE` and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from aot.errors import ModelError
@@ -64,8 +64,8 @@ def keep_size(dims: DynamicDims, graph: ir.Graph, size: KeptSize, least: int) ->
 
 def hand_on(dims: DynamicDims, graph: ir.Graph, states: Mapping[str, str]) -> None:
     """Give `graph` outputs for the next lengths of its states, which are stored at their bounds."""
-    kept: Sequence[KeptSize] = graph.meta.get(KEPT, ())
-    if not kept:
+    kept = kept_sizes(graph)
+    if not dims.kept:
         return
     inputs = {original_name(v): v for v in graph.inputs}
     outputs = {original_name(v): i for i, v in enumerate(graph.outputs)}
