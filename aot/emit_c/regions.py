@@ -22,6 +22,7 @@ from aot.emit_c.run_order import spell_file, spell_run
 from aot.emit_c.spelling import (
     Spelling,
     create,
+    part_head,
     pointer,
     region_arguments,
     region_head,
@@ -36,7 +37,7 @@ from aot.emit_c.weights import content_path
 from aot.emit_c.write import Blob, File
 from aot.errors import InternalError
 from aot.ir.plan import Plan
-from aot.ir.program import WAITS, Access, Arg, Call, Program, Role
+from aot.ir.program import WAITS, Access, Arg, Call, Program, Role, region_name
 from aot.plan.fallback import RegionFallback
 from aot.target import Target
 from aot.vendor.backend import Backend
@@ -48,7 +49,8 @@ class VendorParts:
 
     `blobs` are (prefix of the weights' symbol, bytes) of what replaces it; `own` is that prefix of
     the constants that only the vendor reads, "" if there are none. `reason` says why there is no
-    replacement, `first` is the first node that the vendor computes.
+    replacement, `first` is the first node that the vendor computes. Where CMake's condition
+    `standin` holds, both are compiled.
     """
 
     vendor: str
@@ -58,6 +60,7 @@ class VendorParts:
     reason: str = ""
     own: str = ""
     first: str = ""
+    standin: str = ""
 
 
 def regions_by_vendor(program: Program) -> dict[str, list[int]]:
@@ -98,16 +101,51 @@ def spell_vendor(
     regions = regions_by_vendor(program)[vendor]
     made = [create(s, t) for t in program.states if t.create.backend == vendor]
     objects = _objects(program, vendor, made)
-    functions = []
+    functions: list[str] = []
     for part, own in _spellings(s, specialise):
         for region in dict.fromkeys(c.region for c in part.calls if c.region in regions):
+            functions += _renamed(program, part, region, backend)
             steps = [step(own, i, c) for i, c in enumerate(part.calls) if c.region == region]
             steps = _with_cache(own, region, steps, backend)
             functions += _function(program, part, region, steps)
     macro = without(vendor)
     text = f"{program.name} is compiled with {macro}: {program.name}_{vendor}.c is no part of it"
-    functions = [*refuse(f"defined({macro})", text), "", *objects, *functions]
+    checked = f" && !defined({standing_in(vendor)})" if backend.standin else ""
+    functions = [*refuse(f"defined({macro}){checked}", text), "", *objects, *functions]
     return spell_file(s, target, f"the regions of {vendor}", regions, functions)
+
+
+def _renamed(root: Program, program: Program, region: int, backend: Backend) -> list[str]:
+    """Lines that give a region's function another name, and no trace, where it only checks."""
+    if not backend.standin:
+        return []
+    own, checked = _region_names(root, region)
+    return [
+        f"#ifdef {standing_in(backend.name)}",
+        "#undef BEFORE",
+        "#undef AFTER",
+        "#define BEFORE(index) ((void)0)",
+        "#define AFTER(index) ((void)0)",
+        f"#define {own} {checked}",
+        region_head(root, program, region, ";", "AOT_HIDDEN AOT_WARN_UNUSED "),
+        "#endif",
+    ]
+
+
+def _region_names(root: Program, region: int) -> tuple[str, str]:
+    """The name of a region's function, and that of what only checks."""
+    name = f"{root.name}_{region_name(region)}"
+    return name, f"{name}_checked"
+
+
+def _check_first(root: Program, program: Program, region: int, standin: bool) -> list[str]:
+    """Statements that let a vendor's stand-in check what it is given, where it does."""
+    if not standin:
+        return []
+    checked = _region_names(root, region)[1]
+    call = ctext.call(checked, region_arguments(root, program), "")
+    vendor = next(c.backend for c in program.calls if c.region == region)
+    return [f"#ifdef {standing_in(vendor)}", f"REGION({call});", "#endif"]
 
 
 def _spellings(spelling: Spelling, specialise: str) -> Iterator[tuple[Program, Spelling]]:
@@ -206,6 +244,11 @@ def without(vendor: str) -> str:
     return f"AOT_WITHOUT_{ctext.ident(vendor).upper()}"
 
 
+def standing_in(vendor: str) -> str:
+    """The macro that is defined where a vendor's sources only check what they are given."""
+    return f"AOT_STANDIN_{ctext.ident(vendor).upper()}"
+
+
 def _needs_memory(program: Program, vendor: str) -> str:
     name, macro = program.name, without(vendor)
     return f"{name}_{vendor}_portable.c wants another arena: all sources need -D{macro}"
@@ -217,16 +260,22 @@ def spell_portable(
     vendor: str,
     fallbacks: Sequence[RegionFallback],
     waits: Sequence[int] = (),
+    standin: bool = False,
 ) -> str:
     """What stands in for the vendor's file: every region calls its fallback, `waits` have nothing
-    to wait for."""
+    to wait for. With `standin` the vendor's own sources may check first what they are given."""
     functions = [*_objects(program, vendor, [])]
     owner = owners(program, plan)
     places = Places()
     for fallback in fallbacks:
         part, own = owner[fallback.region]
-        lines = _call_fallback(program, part, own, fallback, places)
-        functions += _function(program, part, fallback.region, *lines)
+        lines, declared = _call_fallback(program, part, own, fallback, places)
+        if standin:
+            checked = _region_names(program, fallback.region)[1]
+            head = f"AOT_HIDDEN AOT_WARN_UNUSED aot_status {checked}"
+            functions += [part_head(program, part, head, ";")]
+        lines = [*_check_first(program, part, fallback.region, standin), *lines]
+        functions += _function(program, part, fallback.region, lines, declared)
     for region in waits:
         steps = [
             f"    STEP({i}, (void)0); /* for the trace build */"
@@ -353,7 +402,9 @@ def region_files(
             parts.append(VendorParts(vendor, source, (), (), reason, prefix, first))
             continue
         stand_in = f"src/{name}_{ctext.ident(vendor)}_portable.c"
-        files[stand_in] = spell_portable(program, plan, vendor, own, waits).encode("ascii")
+        standin = backends[vendor].standin
+        text = spell_portable(program, plan, vendor, own, waits, bool(standin))
+        files[stand_in] = text.encode("ascii")
         sources, blobs = [stand_in], []
         for fallback in own:
             made, nbytes = _fallback_files(fallback, target, specialise, name)
@@ -361,8 +412,8 @@ def region_files(
             sources.append(f"src/{fallback.name}_run.c")
             if nbytes:
                 blobs.append((fallback.name, nbytes))
-        part = VendorParts(vendor, source, tuple(sources), tuple(blobs), own=prefix, first=first)
-        parts.append(part)
+        made_of = tuple(sources), tuple(blobs), "", prefix, first, standin
+        parts.append(VendorParts(vendor, source, *made_of))
     return files, parts
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aot.emit_c import ctext
-from aot.emit_c.regions import VendorParts, regions_by_vendor, without
+from aot.emit_c.regions import VendorParts, regions_by_vendor, standing_in, without
 from aot.emit_c.resources import runtime_c
 from aot.emit_c.weights import content_path
 from aot.errors import BackendError, InternalError
@@ -137,12 +137,21 @@ def spell_sources(name: str, vendors: Vendors) -> str:
     text = ""
     for v in vendors.each:
         option, parts = switch(v.parts.vendor), v.parts
+        between = "else()\n"
+        if parts.standin:
+            macro = standing_in(parts.vendor)
+            between = f"""\
+endif()
+if({option} AND ({parts.standin}))
+  list(APPEND without_{name} {macro})
+endif()
+if(NOT {option} OR ({parts.standin}))
+"""
         text += f"""
 option({option} "Compute the regions of {parts.vendor} with its code (OFF: portable C)" ON)
 if({option})
   list(APPEND sources {parts.source})
-{_own_weights(name, parts)}else()
-{_stand_in(name, parts)}endif()
+{_own_weights(name, parts)}{between}{_stand_in(name, parts)}endif()
 """
     return text
 

@@ -250,6 +250,8 @@ class Backend:
     `configure` makes the backend that a user asks for; without it there is nothing to ask.
     `systems` are those that its library exists for ("linux"; a board has "none"), () for any.
     `limits` are those of each region; a function given to `fits` may set others.
+    `standin` is a condition of CMake under which the sources only check what they are given: then
+    the portable fallback of a region runs behind its calls and computes what leaves it.
     `clean`, `invalidate` and `error` are C functions of `header` (docs/new-backend.md): around a
     region they are given what enters and leaves it, and they are told of what failed.
     """
@@ -272,6 +274,7 @@ class Backend:
     error: str = ""
     systems: tuple[str, ...] = ()
     limits: Limits = UNLIMITED
+    standin: str = ""
     _region: RegionLowering | None = None
     _fits: RegionCheck | None = None
 

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend: patterns of one NPU, checks that ask Vela, regions as one call each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from aot.vendor import (
+    Backend,
+    BackendError,
+    BackendOptions,
+    Match,
+    Operand,
+    Pattern,
+    Recorder,
+    RegionView,
+    Speed,
+    ValueRef,
+    channels_last,
+)
+from aot.vendor.ethos_u.configs import DEFAULT, Npu, configured, named
+from aot.vendor.ethos_u.layers import LAYERS as COMPUTING, Layer
+from aot.vendor.ethos_u.moves import LAYERS as MOVING
+from aot.vendor.ethos_u.values import Builder, Checks, tensors_fit
+from aot.vendor.ethos_u.vela import Compiled, Refused, worker
+
+NAME, HEADER = "ethos_u", "aot_ethos_u.h"
+FOLDER = Path(__file__).parent
+SOURCES = ("aot_ethos_u.c", "aot_ethos_u_standin.c", "aot_ethos_u_driver.h", HEADER)
+LAYERS: dict[str, Layer] = {layer.name: layer for layer in (*COMPUTING, *MOVING)}
+#: Tensors that enter and leave a region: what one call can name.
+MOST_TENSORS = 8
+#: Bytes to whose multiples the NPU's addresses are aligned.
+ALIGN = 16
+#: Nanoseconds to start the NPU and to take its interrupt.
+ENTER_NS = 10_000.0
+#: Cycles in a nanosecond, where Vela is not asked.
+CLOCK = 0.5
+#: Where no driver is known the sources only check what they are given.
+STANDIN = "NOT TARGET ethosu_core_driver AND NOT AOT_ETHOS_U_ROOT"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What checks, costs and the lowering ask: the NPU and the objective of Vela's schedule."""
+
+    npu: Npu
+    objective: str
+
+    def check(self, layer: Layer, m: Match) -> Checks:
+        """The layer's conditions; if they hold, whether Vela compiles it for the NPU alone."""
+        clean = True
+        for ok, why in (*tensors_fit(m, *layer.tensors.split()), *layer.check(m, self.npu)):
+            clean = clean and bool(ok)
+            yield ok, why
+        if clean:
+            try:
+                self.alone(layer, m)
+            except Refused as refused:
+                yield False, str(refused)
+
+    def alone(self, layer: Layer, m: Match) -> Compiled:
+        """A match as a network of its own; raises Refused."""
+        arriving = {n: channels_last(v) for n, v in m.inputs() if v.rank > 2}
+        incoming = {n: arriving.get(n, v.layout) for n, v in m.inputs()}
+        stored = m.with_layouts(layer.layouts(m, incoming, 1))
+        inputs = [v for _, v in stored.inputs() if not v.is_const]
+        network, _, _ = network_of([(layer, stored)], inputs, list(stored.outputs()))
+        return worker.compile(self.npu, network, self.objective)
+
+    def nanoseconds(self, layer: Layer, m: Match) -> float:
+        """Vela's estimate of a match alone."""
+        try:
+            return self.alone(layer, m).cycles * 1e9 / self.npu.clock
+        except Refused:
+            return float("inf")
+
+    def fits(self, region: RegionView) -> Checks:
+        """Checks of a region: what one call can name, and that it computes something."""
+        count = len(region.inputs) + len(region.outputs)
+        yield count <= MOST_TENSORS, f"{count} inputs and outputs (at most {MOST_TENSORS})"
+
+    def lower(self, c: Recorder, region: RegionView) -> None:
+        """A region as one call of the driver: its command stream, weights and scratch.
+
+        Raises BackendError where Vela leaves a part of it to the CPU.
+        """
+        matches = [(LAYERS[p.name], m) for p, m in region.matches]
+        network, inputs, outputs = network_of(matches, region.inputs, region.outputs)
+        try:
+            made = worker.compile(self.npu, network, self.objective)
+        except Refused as refused:
+            what = f"ethos_u: the region cannot be compiled: {refused}"
+            raise BackendError(what, hint="--offload-limit N finds the region") from refused
+        c.covers(
+            [m for _, m in region.matches], f"{made.operations} operations, {made.cycles} cycles"
+        )
+        record(c, made, self.npu, inputs, outputs)
+        name = f"ethos_u/region_{region.index}"
+        c.attach(f"{name}.tflite", network)
+        c.attach(f"{name}.json", report(made, self.npu))
+
+
+def network_of(
+    matches: Iterable[tuple[Layer, Match]],
+    inputs: Iterable[ValueRef],
+    outputs: Iterable[ValueRef],
+) -> tuple[bytes, list[ValueRef], list[ValueRef]]:
+    """The file of a network, and its inputs and outputs in the file's order."""
+    b = Builder()
+    entering, leaving = list(inputs), list(outputs)
+    heads = [b.enter(v) for v in entering]
+    for layer, m in matches:
+        layer.emit(b, m)
+    tails = [b.read(v) for v in leaving]
+    return b.net.data(heads, tails), entering, leaving
+
+
+def record(
+    c: Recorder, made: Compiled, npu: Npu, inputs: list[ValueRef], outputs: list[ValueRef]
+) -> None:
+    """Record the call that runs a compiled region."""
+    stream = c.const(np.frombuffer(made.commands, np.uint8), "commands", align=ALIGN)
+    weights = c.const(np.frombuffer(made.weights or bytes(ALIGN), np.uint8), "weights", align=ALIGN)
+    scratch = c.scratch(made.scratch, "activations", align=ALIGN)
+    fast = c.scratch(made.fast, "fast", align=ALIGN)
+    tensors: list[Operand] = [*map(c.read, inputs), *map(c.write, outputs)]
+    unused = MOST_TENSORS - len(tensors)
+    places = [*made.inputs, *made.outputs, *[(0, 0, 0)] * unused]
+    params = c.params(
+        product=npu.product,
+        log_macs=npu.log_macs,
+        commands=len(made.commands),
+        weights=max(len(made.weights), ALIGN),
+        scratch=made.scratch,
+        fast=made.fast,
+        inputs=len(inputs),
+        outputs=len(outputs),
+        region=[p[0] for p in places],
+        at=[p[1] for p in places],
+        bytes=[p[2] for p in places],
+    )
+    operands = [stream, weights, scratch, fast, *tensors, *[None] * unused, params]
+    c.call("aot_ethos_u_run", *operands, status=True, macs=made.macs)
+
+
+def report(made: Compiled, npu: Npu) -> bytes:
+    """What Vela estimates of a region, as JSON."""
+    numbers = {k: v for k, v in asdict(made).items() if isinstance(v, int | dict)}
+    named_ = {"npu": npu.name, "system": npu.system, "memory": npu.memory, "clock": npu.clock}
+    sizes = {"commands": len(made.commands), "weights": len(made.weights)}
+    return json.dumps({**named_, **numbers, **sizes}, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def backend_for(npu: Npu, objective: str = "latency") -> Backend:
+    """The backend for one NPU."""
+    machine = Machine(npu, "Size" if objective == "ram" else "Performance")
+    made = Backend(
+        NAME,
+        header=HEADER,
+        sources=SOURCES,
+        find="find_ethos_u.cmake",
+        folder=FOLDER,
+        speed=Speed(
+            macs_per_ns=npu.macs * CLOCK,
+            bytes_per_ns=8 * CLOCK,
+            call_ns=0.0,
+            enter_ns=ENTER_NS,
+        ),
+        definitions=(
+            f"AOT_ETHOS_U_PRODUCT={npu.product}",
+            f"AOT_ETHOS_U_LOG_MACS={npu.log_macs}",
+        ),
+        configure=configure,
+        standin=STANDIN,
+    )
+    made.patterns.extend(_pattern(layer, machine) for layer in LAYERS.values())
+    made.region(machine.lower)
+    made.fits(machine.fits)
+    return made
+
+
+def _pattern(layer: Layer, machine: Machine) -> Pattern:
+    made = Pattern(layer.name, layer.graph, NAME, folder=FOLDER, header=HEADER)
+    made.check(partial(machine.check, layer))
+    made.layouts(layer.layouts)
+    made.cost(partial(machine.nanoseconds, layer))
+    if layer.cases is not None:
+        made.cases(layer.cases)
+    return made
+
+
+def configure(said: BackendOptions) -> Backend:
+    """The backend as the user asks for it."""
+    return backend_for(configured(said), said.objective)
+
+
+backend = backend_for(named(DEFAULT))
