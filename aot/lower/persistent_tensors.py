@@ -24,7 +24,7 @@ from aot.shapes.dynamic.input_dims import dimensions_of
 from aot.shapes.dynamic.kept_dims import kept_sizes
 from aot.target import Target
 from aot.vendor.match import ValueRef
-from aot.vendor.recorder import Handle, Recorder
+from aot.vendor.recorder import ALIGN, Handle, Recorder
 
 #: Records the copy of a value to the tensor of that name.
 Fill = Callable[[Recorder, str, ValueRef], None]
@@ -67,7 +67,9 @@ def stage_outputs(program: Program) -> Program:
 
 
 def _align(tensor: Tensor) -> int:
-    return BOARD_CONST_ALIGN if tensor.role is Role.CONST else BOARD_ALIGN
+    """The most that a board aligns a tensor to; constants of which a vendor asks more get that."""
+    usual = tensor.role is Role.CONST and tensor.align == ALIGN
+    return BOARD_CONST_ALIGN if usual else BOARD_ALIGN
 
 
 def output_count(graph: ir.Graph) -> int:

@@ -26,8 +26,8 @@ enum { DMA_SOURCE = 0x030, DMA_TARGET, DMA_BYTES };
 enum { INTERNAL = 0x100 };
 
 struct ethosu_driver {
-    uint32_t memory[0x200];  /* what commands of one word said, by their number */
-    uint64_t address[0x100]; /* what commands of two words said */
+    uint16_t memory[0x100];  /* what commands of one word said, by their number less 0x100 */
+    uint64_t address[0x100]; /* what commands of two words said, by their number */
     const uint64_t *addresses;
     const size_t *sizes;
     int count;
@@ -45,7 +45,7 @@ void ethosu_release_driver(struct ethosu_driver *driver) {
 
 /* Whether `bytes` from `at` on are inside the memory that command `which` named. */
 static bool inside(const struct ethosu_driver *d, int which, uint64_t at, uint64_t bytes) {
-    const uint32_t memory = d->memory[which];
+    const uint32_t memory = d->memory[which - 0x100];
     if ((memory & INTERNAL) != 0)
         return true;
     if (memory >= (uint32_t)d->count)
@@ -80,7 +80,7 @@ static bool runs(struct ethosu_driver *d, const uint32_t *word, uint32_t count) 
             if ((command < 8 || command == DMA) && command > 1 && !starts(d, command))
                 return false;
         } else if (command < 0x200) {
-            d->memory[command] = parameter;
+            d->memory[command - 0x100] = (uint16_t)parameter;
         }
     }
     return false;

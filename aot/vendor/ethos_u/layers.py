@@ -27,9 +27,11 @@ from aot.vendor import (
     ValueRef,
     WindowShape,
     activated,
+    case,
     dequantised,
     either,
     quantised,
+    quantised_values,
     wildcard,
 )
 from aot.vendor.ethos_u.configs import Npu
@@ -410,6 +412,29 @@ def follow(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout
     return with_positions("x", "y")(m, incoming, vlen) if last else {}
 
 
+def average_cases() -> Iterator[Case]:
+    """Windows with and without padding, over everything; the results have the scale of x."""
+    step, zero = np.array(0.0311, np.float32), np.array(-7, np.int8)
+    for shape, attrs in (
+        ((1, 5, 8, 8), {"pool.kernel_shape": [3, 3], "pool.pads": [1, 1, 1, 1]}),
+        ((1, 5, 8, 8), {"pool.kernel_shape": [3, 3], "pool.strides": [2, 2]}),
+        ((1, 17, 7), {"pool.kernel_shape": [5], "pool.strides": [1]}),
+    ):
+        named: dict[str, Any] = attrs
+        given = (quantised_values(*shape), step, zero, step, zero)
+        yield case(*given, const=(1, 2, 3, 4), **named)
+
+
+def maximum_cases() -> Iterator[Case]:
+    """Windows with and without padding."""
+    for size, named in (
+        (8, {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        (7, {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    ):
+        attrs: dict[str, Any] = named
+        yield case(quantised_values(1, 17, size, size), **attrs)
+
+
 LAYERS = (
     Layer(
         "qconv",
@@ -435,7 +460,7 @@ LAYERS = (
         average_fits,
         emit_average,
         with_positions("x", "y"),
-        QuantisedPool.average_cases,
+        average_cases,
     ),
     Layer(
         "qmaxpool",
@@ -444,6 +469,7 @@ LAYERS = (
         maximum_fits,
         emit_maximum,
         with_positions("x", "y"),
+        maximum_cases,
     ),
     Layer(
         "qpair",

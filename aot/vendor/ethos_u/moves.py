@@ -218,6 +218,31 @@ def concat_cases() -> Iterator[Case]:
         yield case(first, other, axis=axis)
 
 
+def pad_cases() -> Iterator[Case]:
+    pads = np.array([0, 0, 1, 2, 0, 3, 0, 1], np.int64)
+    yield case(quantised_values(1, 3, 4, 5), pads, np.int8(0), None, const=(1, 2))
+
+
+def nearest_cases() -> Iterator[Case]:
+    for way, rounding in (("asymmetric", "floor"), ("half_pixel", "round_prefer_ceil")):
+        scales = np.array([1, 1, 2, 2], np.float32)
+        named: dict[str, Any] = {
+            "mode": "nearest",
+            "coordinate_transformation_mode": way,
+            "nearest_mode": rounding,
+        }
+        yield case(quantised_values(1, 3, 4, 5), None, scales, None, const=(2,), **named)
+
+
+def bilinear_cases() -> Iterator[Case]:
+    step, zero = np.array(0.05, np.float32), np.array(3, np.int8)
+    for way, size in (("half_pixel", (8, 10)), ("align_corners", (7, 9))):
+        sizes = np.array([1, 3, *size], np.int64)
+        named: dict[str, Any] = {"op.mode": "linear", "op.coordinate_transformation_mode": way}
+        given = (quantised_values(1, 3, 4, 5), step, zero, None, None, sizes, step, zero)
+        yield case(*given, const=(1, 2, 5, 6, 7), **named)
+
+
 LAYERS = (
     Layer(
         "qconcat",
@@ -235,6 +260,7 @@ LAYERS = (
         pad_fits,
         emit_pad,
         follow,
+        pad_cases,
     ),
     Layer(
         "qnearest",
@@ -243,6 +269,7 @@ LAYERS = (
         resize_fits,
         emit_resize,
         with_positions("x", "y"),
+        nearest_cases,
     ),
     Layer(
         "qbilinear",
@@ -260,6 +287,7 @@ LAYERS = (
         resize_fits,
         emit_resize,
         with_positions("x", "y"),
+        bilinear_cases,
     ),
     Layer("qtranspose", OP.Transpose(X), "x y", beside, emit_transpose, transpose_layouts),
     Layer("qreshape", OP.Reshape(X, wildcard("how")), "x y", beside, emit_reshape, reads_last),

@@ -42,6 +42,8 @@ ALIGN = 16
 ENTER_NS = 10_000.0
 #: Cycles in a nanosecond, where Vela is not asked.
 CLOCK = 0.5
+#: Variables of the stand-in for the driver.
+STANDIN_BYTES = 2600
 #: Where no driver is known the sources only check what they are given.
 STANDIN = "NOT TARGET ethosu_core_driver AND NOT AOT_ETHOS_U_ROOT"
 
@@ -104,7 +106,7 @@ class Machine:
         record(c, made, self.npu, inputs, outputs)
         name = f"ethos_u/region_{region.index}"
         c.attach(f"{name}.tflite", network)
-        c.attach(f"{name}.json", report(made, self.npu))
+        c.attach(f"{name}.json", report(made, self.npu, inputs, outputs))
 
 
 def network_of(
@@ -150,12 +152,15 @@ def record(
     c.call("aot_ethos_u_run", *operands, status=True, macs=made.macs)
 
 
-def report(made: Compiled, npu: Npu) -> bytes:
-    """What Vela estimates of a region, as JSON."""
+def report(made: Compiled, npu: Npu, inputs: list[ValueRef], outputs: list[ValueRef]) -> bytes:
+    """What enters and leaves a region, and what Vela estimates of it, as JSON."""
     numbers = {k: v for k, v in asdict(made).items() if isinstance(v, int | dict)}
-    named_ = {"npu": npu.name, "system": npu.system, "memory": npu.memory, "clock": npu.clock}
+    known = {"npu": npu.name, "system": npu.system, "memory": npu.memory, "clock": npu.clock}
     sizes = {"commands": len(made.commands), "weights": len(made.weights)}
-    return json.dumps({**named_, **numbers, **sizes}, indent=1, sort_keys=True).encode() + b"\n"
+    ends = {"inputs": [v.onnx_name for v in inputs], "outputs": [v.onnx_name for v in outputs]}
+    return (
+        json.dumps({**known, **numbers, **sizes, **ends}, indent=1, sort_keys=True).encode() + b"\n"
+    )
 
 
 def backend_for(npu: Npu, objective: str = "latency") -> Backend:
@@ -177,6 +182,7 @@ def backend_for(npu: Npu, objective: str = "latency") -> Backend:
             f"AOT_ETHOS_U_PRODUCT={npu.product}",
             f"AOT_ETHOS_U_LOG_MACS={npu.log_macs}",
         ),
+        memory=STANDIN_BYTES,
         configure=configure,
         standin=STANDIN,
     )
