@@ -42,6 +42,7 @@ EXECUTED = (
     "docs/streaming.md",
     "docs/accel.md",
     "docs/cmsis_nn.md",
+    "docs/ethos_u.md",
     "docs/report.md",
     "docs/diff.md",
     "docs/python.md",
@@ -53,7 +54,7 @@ NEEDS = {
     page: ("arm-none-eabi-gcc", "qemu-system-arm")
     for page in (
         *("docs/new-target.md", "docs/accel.md", "docs/cmsis_nn.md", "docs/report.md"),
-        "docs/tutorial/firmware.md",
+        *("docs/ethos_u.md", "docs/tutorial/firmware.md"),
     )
 }
 PAGES = sorted(

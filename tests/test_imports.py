@@ -102,6 +102,7 @@ VENDORS = {
     "aot/vendor/cblas": "aot.vendor.cblas",
     "aot/vendor/cmsis_nn": "aot.vendor.cmsis_nn",
     "aot/vendor/dnnl": "aot.vendor.dnnl",
+    "aot/vendor/ethos_u": "aot.vendor.ethos_u",
     "aot/vendor/template/acme": "acme",
     "examples/vendor_csource/csource": "csource",
     "examples/vendor_device/mockdev": "mockdev",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import harness
@@ -14,10 +15,15 @@ import numpy as np
 import pytest
 
 from aot.api import compile_to
+from aot.cli import main as aotc
+from aot.errors import AotError, UsageError
 from aot.options import Options
 from aot.tools.run import execute, open_out
-from aot.vendor.ethos_u import backend
+from aot.vendor.ethos_u import backend, configs
+from aot.vendor.find import backends_for
+from corpus_models import tflite_outputs
 from needs import need_module
+from quant_graphs import Net, quantised_values
 
 FULL = bool(os.environ.get("AOT_FULL"))
 #: Networks of MLPerf Tiny whose stored results are TensorFlow Lite's.
@@ -41,11 +47,16 @@ def interpreted(network: Path, feeds: dict[str, np.ndarray]) -> dict[str, np.nda
     run = module.Interpreter(str(network), experimental_op_resolver_type=kernels)
     run.allocate_tensors()
     ends = json.loads(network.with_suffix(".json").read_text())
-    for name, tensor in zip(ends["inputs"], run.get_input_details(), strict=True):
-        run.set_tensor(tensor["index"], feeds[name].reshape(tensor["shape"]))
+    for value, tensor in zip(ends["inputs"], run.get_input_details(), strict=True):
+        array = feeds[value["name"]]
+        stored = np.moveaxis(array, 1, -1) if value["channels_last"] else array
+        run.set_tensor(tensor["index"], stored.reshape(tensor["shape"]))
     run.invoke()
-    results = [run.get_tensor(t["index"]) for t in run.get_output_details()]
-    return dict(zip(ends["outputs"], results, strict=True))
+    results = {}
+    for value, tensor in zip(ends["outputs"], run.get_output_details(), strict=True):
+        array = run.get_tensor(tensor["index"])
+        results[value["name"]] = np.moveaxis(array, -1, 1) if value["channels_last"] else array
+    return results
 
 
 def built(out: Path, *options: str) -> None:
@@ -54,11 +65,6 @@ def built(out: Path, *options: str) -> None:
     for command in (["-S", out / "bundle", "-B", out, *strict], ["--build", out]):
         done = subprocess.run(["cmake", *command], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
-
-
-def stored(array: np.ndarray) -> np.ndarray:
-    """The elements in the order of a network's tensors: channels last where there are positions."""
-    return (np.moveaxis(array, 1, -1) if array.ndim > 2 else array).reshape(-1)
 
 
 @pytest.fixture(scope="module")
@@ -94,14 +100,182 @@ def test_the_bits_of_tflite(parts: list[merged.Part], tmp_path: Path) -> None:
             strict=True,
         )
     )
-    feeds = {v.name: stored(a) for v, a in zip(model.graph.input, arrays, strict=True)}
+    feeds = {v.name: a for v, a in zip(model.graph.input, arrays, strict=True)}
     theirs: dict[str, np.ndarray] = {}
     for network in (tmp_path / "bundle" / "ethos_u").glob("*.tflite"):
         theirs |= interpreted(network, feeds)
     wrong = []
     for number, part in enumerate(parts):
         for name in (f"p{number}_{v.name}" for v in part.model.graph.output):
-            apart = np.abs(stored(got[name]).astype(int) - theirs[name].reshape(-1).astype(int))
+            ours, other = got[name].astype(int), theirs[name].astype(int)
+            apart = np.abs(ours - other.reshape(ours.shape))
             if apart.max() > max(APART.get(t, 0) for t in part.taken):
                 wrong.append(f"{part.label}: {np.count_nonzero(apart)} by up to {apart.max()}")
     assert not wrong
+
+
+def layer(net: Net, x: str, w: tuple[int, ...], out: str | None = None, **attrs: object) -> str:
+    """A convolution of quantised values of 0.05 and 3 to others of the same."""
+    weights = net.dq(net.const(quantised_values(*w)), 0.001, np.int8(0))
+    y = net.add("Conv", net.dq(x, 0.05, np.int8(3)), weights, **attrs)
+    return net.q(y, 0.05, np.int8(3), out=out)
+
+
+def in_two_regions() -> Net:
+    """Two convolutions, and between them an operator that the NPU does not have."""
+    net = Net(x=("int8", (1, 3, 6, 6)))
+    first = layer(net, "x", (4, 3, 3, 3))
+    between = net.q(net.add("Sin", net.dq(first, 0.05, np.int8(3))), 0.05, np.int8(3))
+    layer(net, between, (4, 4, 1, 1), out="y")
+    return net
+
+
+#: A driver that hands on what it is given as the result, to see whose results a bundle has.
+DRIVER = """
+#include <stdint.h>
+#include <string.h>
+struct ethosu_driver { int used; } only;
+struct ethosu_driver *ethosu_reserve_driver(void) { return &only; }
+void ethosu_release_driver(struct ethosu_driver *d) { d->used = 0; }
+int ethosu_invoke_v3(struct ethosu_driver *d, const void *c, const int n, uint64_t *const at,
+                     const size_t *sizes, const int count, void *user) {
+    if (n % 4 || count != 3 || user || memcmp(c, "COP1", 4)) return -1;
+    memset((void *)(uintptr_t)at[1], 7, sizes[1]);
+    return d->used++;
+}
+"""
+
+
+def test_whose_driver_runs_a_region(tmp_path: Path) -> None:
+    """A stand-in for the driver reads the streams; what it or a real one refuses ends the run."""
+    out, root = tmp_path / "out", tmp_path / "driver"
+    options = Options(name="net", backends=("ethos_u:u55-128",), requant="tflite")
+    compile_to(in_two_regions().model(y="int8"), out, options, configure=False)
+    x = [quantised_values(1, 3, 6, 6)]
+    built(out)
+    assert len(np.unique(execute(open_out(out), x)[0])) > 10
+    for npu, fails in (("0/8", ""), ("", "2")):
+        built(out, f"-DAOT_ETHOS_U_STANDIN_NPU={npu}", f"-DAOT_ETHOS_U_STANDIN_FAIL={fails}")
+        with pytest.raises(AotError, match="a vendor library reported an error"):
+            execute(open_out(out), x)
+    (root / "lib").mkdir(parents=True)
+    (root / "driver.c").write_text(DRIVER)
+    subprocess.run(["gcc", "-c", root / "driver.c", "-o", root / "driver.o"], check=True)
+    archive = root / "lib" / "libethosu_core_driver.a"
+    subprocess.run(["ar", "rcs", archive, root / "driver.o"], check=True)
+    built(out, f"-DAOT_ETHOS_U_ROOT={root}")
+    assert np.all(execute(open_out(out), x)[0] == 7)
+
+
+@pytest.mark.parametrize("npu", NPUS)
+@pytest.mark.parametrize("name", TINY)
+def test_networks_are_one_region(
+    name: str, npu: str, models_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = f"mlperf_{name}_int8"
+    compiled = [str(models_folder / f"{model}.onnx"), "-o", str(tmp_path), "--no-configure"]
+    compiled += ["--requant", "tflite", "--backend", f"ethos_u:{npu}", "--require-backend"]
+    assert aotc(compiled) == 0, capsys.readouterr().err
+    assert f"{model}: 1 calls" in capsys.readouterr().out
+    (network,) = (tmp_path / "bundle" / "ethos_u").glob("*.tflite")
+    samples = tflite_outputs(models_folder, model)
+    ends = json.loads(network.with_suffix(".json").read_text())
+    source, result = ends["inputs"][0]["name"], ends["outputs"][0]["name"]
+    for k in range(len(samples) // 2):
+        found = interpreted(network, {source: samples[f"s{k}/{source}"]})[result]
+        assert np.array_equal(found.reshape(-1), samples[f"s{k}/{result}"].reshape(-1))
+
+
+def unary(op_type: str, to: tuple[float, int], *more: object, **attrs: object) -> Net:
+    """An operator from quantised values of 0.05 and 3 to others."""
+    net = Net(x=("int8", (1, 4, 24, 24)))
+    y = net.add(op_type, net.dq("x", 0.05, np.int8(3)), *more, **attrs)
+    net.q(y, to[0], np.int8(to[1]), out="y")
+    return net
+
+
+def convolution(x: tuple[int, ...], w: tuple[int, ...], **attrs: object) -> Net:
+    net = Net(x=("int8", x))
+    layer(net, "x", w, out="y", **attrs)
+    return net
+
+
+SAME = (0.05, 3)
+F = np.float32
+REFUSED = [
+    (convolution((1, 4, 4, 4, 4), (4, 4, 1, 1, 1)), "rank 5 (needs 1 to 4)"),
+    (
+        convolution((1, 4, 16, 16), (4, 4, 3, 3), strides=[4, 4], pads=[1, 1, 1, 1]),
+        "stride 4 (needs at most 3)",
+    ),
+    (convolution((1, 4, 8, 8), (4, 2, 3, 3), group=2), "2 groups of several channels"),
+    (
+        convolution((1, 4, 9, 9), (4, 1, 3, 3), group=4, strides=[5, 5]),
+        "stride 5 (needs at most 3)",
+    ),
+    (unary("AveragePool", (0.06, 3), kernel_shape=[2, 2]), "(need to be those of x)"),
+    (
+        unary("AveragePool", SAME, kernel_shape=[9, 1], pads=[4, 0, 4, 0]),
+        "padded window of side 9 (needs at most 8)",
+    ),
+    (unary("Clip", SAME, F(0), F(3)), "a Clip that is neither Relu6 nor from -1 to 1"),
+    (unary("Sigmoid", (1 / 255, -128)), "(needs 1/256 and -128)"),
+    (unary("Softmax", (1 / 255, -128)), "(needs 1/256 and -128)"),
+]
+
+
+@pytest.mark.parametrize(("net", "reason"), REFUSED, ids=[r for _, r in REFUSED])
+def test_refusals_say_why(net: Net, reason: str) -> None:
+    partition = merged.partition_of(net.model(y="int8"), ("ethos_u:u55-128",))
+    reasons = [r.reason for r in partition.refusals if r.backend == "ethos_u"]
+    assert any(reason in r for r in reasons), reasons
+    assert {s.backend for s in partition.items} == {"c"}
+
+
+def test_a_larger_family_has_larger_limits() -> None:
+    net = convolution((1, 4, 16, 16), (4, 4, 3, 3), strides=[4, 4], pads=[1, 1, 1, 1])
+    partition = merged.partition_of(net.model(y="int8"), ("ethos_u:u85-256",))
+    assert "ethos_u" in {s.backend for s in partition.items}
+
+
+def test_the_choice_by_cost(tmp_path: Path) -> None:
+    """Vela's cycles and the start of the NPU against portable C: a large layer pays, a small one
+    does not."""
+    for size, chosen in ((32, "ethos_u"), (3, "c")):
+        net = convolution((1, 4, size, size), (8, 4, 3, 3))
+        options = Options(target="cortex-m55", backends=("ethos_u",), partition="cost")
+        compile_to(net.model(y="int8"), tmp_path / chosen, options, configure=False)
+        nodes = merged.manifest_of(tmp_path / chosen)["nodes"]
+        assert [n["backend"] for n in nodes if n["macs"]] == [chosen]
+
+
+@pytest.mark.parametrize(
+    ("backend_name", "given", "said"),
+    [
+        ("ethos_u:u55-129", {}, "did you mean u55-128?"),
+        ("ethos_u", {"memroy": "x"}, "did you mean memory?"),
+        ("ethos_u", {"memory": "Shared_Ram"}, "did you mean Shared_Sram?"),
+        ("ethos_u", {"system": "Ethos_U55_Deep"}, "did you mean Ethos_U55_Deep_Embedded?"),
+        ("ethos_u", {"ini": "nowhere.ini"}, "cannot be read"),
+    ],
+)
+def test_unknown_configurations(backend_name: str, given: dict[str, str], said: str) -> None:
+    options = Options(backend_options={f"ethos_u.{k}": v for k, v in given.items()})
+    with pytest.raises(UsageError) as caught:
+        backends_for((backend_name,), options=options)
+    assert said in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.fixture
+def without_vela(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    configs.vela_ini.cache_clear()
+    monkeypatch.setattr(configs, "find_spec", lambda name: None)
+    yield
+    configs.vela_ini.cache_clear()
+
+
+@pytest.mark.usefixtures("without_vela")
+def test_vela_is_not_installed() -> None:
+    with pytest.raises(UsageError) as caught:
+        backends_for(("ethos_u:u55-128",))
+    assert caught.value.hint == "pip install 'aotc[ethos-u]'"

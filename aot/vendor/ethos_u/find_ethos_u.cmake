@@ -2,18 +2,16 @@
 # Arm's driver: the target ethosu_core_driver of the project, or the folder AOT_ETHOS_U_ROOT, a
 # checkout of the driver with a built library. Without either a stand-in checks what it is given.
 if(NOT TARGET ethosu_core_driver AND NOT AOT_ETHOS_U_ROOT)
-  list(APPEND vendor_definitions AOT_ETHOS_U_STANDIN
-    "AOT_ETHOS_U_STANDIN_FAIL=${AOT_ETHOS_U_STANDIN_FAIL}")
-  if(NOT AOT_ETHOS_U_STANDIN_FAIL)
-    list(REMOVE_ITEM vendor_definitions "AOT_ETHOS_U_STANDIN_FAIL=${AOT_ETHOS_U_STANDIN_FAIL}")
+  list(APPEND vendor_definitions AOT_ETHOS_U_STANDIN)
+  # To see what happens: the call of the driver that fails, and another NPU than that of the
+  # commands, as PRODUCT/LOG_MACS.
+  if(AOT_ETHOS_U_STANDIN_FAIL)
+    list(APPEND vendor_definitions "AOT_ETHOS_U_STANDIN_FAIL=${AOT_ETHOS_U_STANDIN_FAIL}")
   endif()
-  # Another NPU than that of the commands, to see what happens: PRODUCT;LOG_MACS.
-  if(AOT_ETHOS_U_STANDIN_NPU)
+  if(AOT_ETHOS_U_STANDIN_NPU MATCHES "^([0-2])/([0-9]+)$")
     list(FILTER vendor_definitions EXCLUDE REGEX "^AOT_ETHOS_U_(PRODUCT|LOG_MACS)=")
-    list(GET AOT_ETHOS_U_STANDIN_NPU 0 ethos_u_product)
-    list(GET AOT_ETHOS_U_STANDIN_NPU 1 ethos_u_macs)
-    list(APPEND vendor_definitions "AOT_ETHOS_U_PRODUCT=${ethos_u_product}"
-      "AOT_ETHOS_U_LOG_MACS=${ethos_u_macs}")
+    list(APPEND vendor_definitions "AOT_ETHOS_U_PRODUCT=${CMAKE_MATCH_1}"
+      "AOT_ETHOS_U_LOG_MACS=${CMAKE_MATCH_2}")
   endif()
   message(STATUS "Ethos-U: no driver (target ethosu_core_driver or AOT_ETHOS_U_ROOT): a stand-in "
     "checks the command streams, portable C computes")

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers with weights, pooling, sums and products, Softmax, activations: what is matched, what is
-asked, what becomes of it in a network."""
+"""Pooling, sums and products, Softmax, activations: what is matched, what is asked, what becomes
+of it in a network."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from aot.vendor import (
     Quantisation,
     QuantisedPair,
     QuantisedPool,
-    QuantisedProduct,
     QuantisedSoftmax,
     QuantisedTable,
     ValueRef,
@@ -35,181 +33,24 @@ from aot.vendor import (
     wildcard,
 )
 from aot.vendor.ethos_u.configs import Npu
-from aot.vendor.ethos_u.rules import EXPLICIT, Geometry, geometry, kept
-from aot.vendor.ethos_u.tflite import SAME, VALID, ints
+from aot.vendor.ethos_u.layer import (
+    Layer,
+    activation,
+    activation_fits,
+    finish_rows,
+    holds,
+    rows_of,
+    window_geometry,
+)
+from aot.vendor.ethos_u.rules import kept
+from aot.vendor.ethos_u.tflite import SAME, VALID
 from aot.vendor.ethos_u.values import (
     Builder,
     Checks,
-    LayoutRule,
     order,
     shape_of,
-    step_of,
     with_positions,
 )
-
-
-def plain(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """The layout rule that stores everything in ONNX's order."""
-    return {}
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """A pattern and its operators in a network.
-
-    `tensors` names the values of a match that become tensors, results last; `check` yields what
-    the operators ask besides, `emit` adds them. `cases` are those of tests.
-    """
-
-    name: str
-    graph: Any
-    tensors: str
-    check: Callable[[Match, Npu], Checks]
-    emit: Callable[[Builder, Match], None]
-    layouts: LayoutRule = plain
-    cases: Callable[[], Iterator[Case]] | None = None
-
-
-# -- activations --------------------------------------------------------------------------------
-
-#: Fused activations: their number, the bounds of real numbers.
-ACTIVATIONS = {0: (None, None), 1: (0.0, None), 3: (0.0, 6.0), 2: (-1.0, 1.0)}
-
-
-def activation(limits: tuple[int, int], y: Quantisation) -> int | None:
-    """The fused activation that limits quantised values so; None where there is none."""
-    for number, bounds in ACTIVATIONS.items():
-        low, high = (y.range[i] if b is None else y.encode(b) for i, b in enumerate(bounds))
-        if (low, high) == tuple(limits):
-            return number
-    return None
-
-
-def activation_fits(limits: tuple[int, int], y: Quantisation) -> Checks:
-    """Check of the limits of a result."""
-    real = [(q - y.z) * float(y.s) for q in limits]
-    text = f"an activation from {real[0]:g} to {real[1]:g} (needs Relu, Relu6, or -1 to 1)"
-    yield activation(limits, y) is not None, text
-
-
-def _holds(checks: list[tuple[bool, str]]) -> bool:
-    return all(ok for ok, _ in checks)
-
-
-# -- products -----------------------------------------------------------------------------------
-
-
-def conv_geometry(found: QuantisedProduct, m: Match) -> Geometry:
-    """The window of a convolution of rank 3 or 4."""
-    assert found.window is not None
-    return _geometry(found.window.widened(2), m, _weight_sum(found))
-
-
-def _geometry(window: WindowShape, m: Match, weights: int = 0) -> Geometry:
-    space = [(1,) * (4 - v.rank) + v.shape[2:] for v in (m.x, m.y)]
-    return geometry(window, space[0], space[1], weights)
-
-
-def _weight_sum(found: QuantisedProduct) -> int:
-    rows = np.abs(found.w.data).reshape(len(found.w.data), -1)
-    return int(rows.sum(axis=1).max(initial=0))
-
-
-def conv_fits(m: Match, npu: Npu) -> Checks:
-    """Checks of a convolution: rank 3 or 4, one group or one per channel, TFLite's padding."""
-    yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
-    conditions = list(_product_fits(m))
-    yield from conditions
-    if m.x.rank in (3, 4) and _holds(conditions):
-        found = QuantisedProduct.of(m, TFLITE)
-        single = found.groups == 1 or found.depthwise
-        yield single, f"{found.groups} groups of several channels (needs 1, or one per channel)"
-        g = conv_geometry(found, m)
-        yield g.padding is not None, "negative pads"
-        if g.padding is not None:
-            yield from kept("conv" if found.groups == 1 else "depthwise", g, npu)
-
-
-def _product_fits(m: Match) -> Checks:
-    conditions = [*QuantisedProduct.checks(m, rqs=(TFLITE,))]
-    conditions += QuantisedProduct.weights_symmetric(m)
-    yield from conditions
-    if _holds(conditions):
-        found = QuantisedProduct.of(m, TFLITE)
-        yield from activation_fits(found.limits, found.y)
-
-
-def _operands(b: Builder, found: QuantisedProduct, weights: Any, axis: int) -> list[int]:
-    """The constants of a product: weights with their output channels on `axis`, and the bias."""
-    w = b.net.const(weights.astype(np.int8), found.w.scale, axis=axis)
-    unit = np.asarray(found.x.s, np.float32) * found.w.scale
-    return [w, b.net.const(found.bias.astype(np.int32), unit)]
-
-
-def emit_conv(b: Builder, m: Match) -> None:
-    """CONV_2D or DEPTHWISE_CONV_2D, behind a PAD where TFLite has no name for the padding."""
-    found = QuantisedProduct.of(m, TFLITE)
-    g, data = conv_geometry(found, m), found.w.data
-    data = data.reshape(*data.shape[:2], *(1,) * (4 - data.ndim), *data.shape[2:])
-    x, window = b.read(m.x), g.window
-    if g.padding == EXPLICIT:
-        x = padded(b, x, [(0, 0), *zip(window.before, window.after, strict=True), (0, 0)])
-    options: dict[str, int] = {
-        "padding": VALID if g.padding == EXPLICIT else int(g.padding or 0),
-        "stride_h": window.strides[0],
-        "stride_w": window.strides[1],
-        "dilation_h": window.dilations[0],
-        "dilation_w": window.dilations[1],
-        "activation": activation(found.limits, found.y) or 0,
-    }
-    if found.groups == 1:
-        kind, operands = "CONV_2D", _operands(b, found, data.transpose(0, 2, 3, 1), 0)
-    else:
-        kind, operands = "DEPTHWISE_CONV_2D", _operands(b, found, data.transpose(1, 2, 3, 0), 3)
-        options["multiplier"] = 1
-    b.net.op(kind, [x, *operands], b.enter(m.y), **options)
-
-
-def padded(b: Builder, x: int, pads: list[tuple[int, int]]) -> int:
-    """The tensor of x with (before, after) positions of its zero point on every axis."""
-    shape = tuple(n + sum(p) for n, p in zip(b.net.shape(x), pads, strict=True))
-    y = b.net.tensor(shape, *b.net.steps[x], f"p{x}")
-    return b.net.op(
-        "PAD", [x, b.net.const(ints([n for pair in pads for n in pair]).reshape(-1, 2))], y
-    )
-
-
-def dense_fits(m: Match, npu: Npu) -> Checks:
-    """Checks of a fully connected layer."""
-    conditions = list(_product_fits(m))
-    yield from conditions
-    if _holds(conditions):
-        one = WindowShape((1,), (1,), (1,), (0,), (0,))
-        weights = _weight_sum(QuantisedProduct.of(m, TFLITE))
-        yield from kept("dense", Geometry(one, VALID, weights), npu)
-
-
-def emit_dense(b: Builder, m: Match) -> None:
-    """FULLY_CONNECTED on rows."""
-    found = QuantisedProduct.of(m, TFLITE)
-    n, k = found.w.data.shape
-    x = b.net.reshape(b.read(m.x), (math.prod(m.x.shape) // k, k))
-    act = activation(found.limits, found.y) or 0
-    y = _rows(b, m.y, n)
-    b.net.op("FULLY_CONNECTED", [x, *_operands(b, found, found.w.data, 0)], y, activation=act)
-    _finish_rows(b, m.y, y)
-
-
-def _rows(b: Builder, y: ValueRef, size: int) -> int:
-    """A tensor for the result as rows of `size` elements."""
-    if shape_of(y) == (math.prod(y.shape) // size, size):
-        return b.enter(y)
-    return b.net.tensor((math.prod(y.shape) // size, size), *step_of(y), f"{y.name}_rows")
-
-
-def _finish_rows(b: Builder, y: ValueRef, rows: int) -> None:
-    b.define(y, b.net.reshape(rows, shape_of(y)))
-
 
 # -- pooling ------------------------------------------------------------------------------------
 
@@ -219,7 +60,7 @@ def average_fits(m: Match, npu: Npu) -> Checks:
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
     conditions = list(QuantisedPool.checks(m))
     yield from conditions
-    if m.x.rank in (3, 4) and _holds(conditions):
+    if m.x.rank in (3, 4) and holds(conditions):
         found = QuantisedPool.of(m)
         same = (found.x.s, found.x.z) == (found.y.s, found.y.z)
         yield same, "scale or zero point of the average differ (need to be those of x)"
@@ -235,7 +76,7 @@ def average_window(found: QuantisedPool) -> WindowShape:
 
 
 def _pool_fits(kind: str, window: WindowShape, m: Match, npu: Npu) -> Checks:
-    g = _geometry(window, m)
+    g = window_geometry(window, m)
     named = g.padding in (SAME, VALID)
     pads = list(window.before + window.after)
     yield named, f"pads {pads} (needs none, or those that TensorFlow Lite calls SAME)"
@@ -249,7 +90,7 @@ def _pool(b: Builder, kind: str, window: WindowShape, m: Match, act: int) -> Non
         kind,
         [b.read(m.x)],
         b.enter(m.y),
-        padding=_geometry(window, m).padding,
+        padding=window_geometry(window, m).padding,
         stride_h=window.strides[0],
         stride_w=window.strides[1],
         kernel_h=window.kernel[0],
@@ -296,7 +137,7 @@ def pair_fits(m: Match, npu: Npu) -> Checks:
     for v in (m.a, m.b):
         same = v.is_const or v.rank == m.y.rank
         yield same, f"an operand of rank {v.rank} beside {m.y.rank}"
-    if _holds(conditions):
+    if holds(conditions):
         found = QuantisedPair.of(m)
         yield from activation_fits(found.limits, found.y)
 
@@ -333,7 +174,7 @@ def softmax_fits(m: Match, npu: Npu) -> Checks:
     """Checks of a Softmax along the last axis, quantised as TensorFlow Lite does."""
     conditions = list(QuantisedSoftmax.checks(m))
     yield from conditions
-    if _holds(conditions):
+    if holds(conditions):
         found = QuantisedSoftmax.of(m, TFLITE)
         yield found.tflite, f"scale {found.y.s:g}, zero point {found.y.z} (needs 1/256 and -128)"
         along = math.prod(m.x.shape[found.axis + 1 :]) == 1
@@ -344,9 +185,9 @@ def emit_softmax(b: Builder, m: Match) -> None:
     """SOFTMAX of rows."""
     size = m.x.shape[QuantisedSoftmax.of(m, TFLITE).axis]
     x = b.net.reshape(b.read(m.x), (math.prod(m.x.shape) // size, size))
-    y = _rows(b, m.y, size)
+    y = rows_of(b, m.y, size)
     b.net.op("SOFTMAX", [x], y, beta=1.0)
-    _finish_rows(b, m.y, y)
+    finish_rows(b, m.y, y)
 
 
 #: Operators of one operand: what they are in a network, the scale and zero point of their result.
@@ -392,7 +233,7 @@ def unary_fits(m: Match, npu: Npu) -> Checks:
     yield from conditions
     kind, asked = _unary(m)
     yield bool(kind), "a Clip that is neither Relu6 nor from -1 to 1"
-    if _holds(conditions) and asked is not None:
+    if holds(conditions) and asked is not None:
         y = QuantisedTable.of(m).y
         scale, zero = asked
         fits = (float(y.s), y.z) == asked
@@ -436,23 +277,6 @@ def maximum_cases() -> Iterator[Case]:
 
 
 LAYERS = (
-    Layer(
-        "qconv",
-        quantised(activated(QuantisedProduct.conv_pattern())),
-        "x y",
-        conv_fits,
-        emit_conv,
-        with_positions("x", "y"),
-        QuantisedProduct.conv_cases,
-    ),
-    Layer(
-        "qdense",
-        quantised(activated(QuantisedProduct.dense_pattern())),
-        "x y",
-        dense_fits,
-        emit_dense,
-        cases=QuantisedProduct.dense_cases,
-    ),
     Layer(
         "qaverage",
         quantised(activated(QuantisedPool.average_pattern())),

@@ -23,7 +23,8 @@ from aot.vendor import (
     wildcard,
 )
 from aot.vendor.ethos_u.configs import Npu
-from aot.vendor.ethos_u.layers import Layer, follow, padded
+from aot.vendor.ethos_u.layer import Layer, padded
+from aot.vendor.ethos_u.layers import follow
 from aot.vendor.ethos_u.values import (
     Builder,
     Checks,
@@ -220,7 +221,7 @@ def concat_cases() -> Iterator[Case]:
 
 def pad_cases() -> Iterator[Case]:
     pads = np.array([0, 0, 1, 2, 0, 3, 0, 1], np.int64)
-    yield case(quantised_values(1, 3, 4, 5), pads, np.int8(0), None, const=(1, 2))
+    yield case(quantised_values(1, 3, 4, 5), pads, np.array(0, np.int8), None, const=(1, 2))
 
 
 def nearest_cases() -> Iterator[Case]:

@@ -25,15 +25,17 @@ from aot.vendor import (
     channels_last,
 )
 from aot.vendor.ethos_u.configs import DEFAULT, Npu, configured, named
-from aot.vendor.ethos_u.layers import LAYERS as COMPUTING, Layer
+from aot.vendor.ethos_u.layer import Layer
+from aot.vendor.ethos_u.layers import LAYERS as COMPUTING
 from aot.vendor.ethos_u.moves import LAYERS as MOVING
+from aot.vendor.ethos_u.products import LAYERS as PRODUCTS
 from aot.vendor.ethos_u.values import Builder, Checks, tensors_fit
 from aot.vendor.ethos_u.vela import Compiled, Refused, worker
 
 NAME, HEADER = "ethos_u", "aot_ethos_u.h"
 FOLDER = Path(__file__).parent
 SOURCES = ("aot_ethos_u.c", "aot_ethos_u_standin.c", "aot_ethos_u_driver.h", HEADER)
-LAYERS: dict[str, Layer] = {layer.name: layer for layer in (*COMPUTING, *MOVING)}
+LAYERS: dict[str, Layer] = {layer.name: layer for layer in (*PRODUCTS, *COMPUTING, *MOVING)}
 #: Tensors that enter and leave a region: what one call can name.
 MOST_TENSORS = 8
 #: Bytes to whose multiples the NPU's addresses are aligned.
@@ -157,7 +159,10 @@ def report(made: Compiled, npu: Npu, inputs: list[ValueRef], outputs: list[Value
     numbers = {k: v for k, v in asdict(made).items() if isinstance(v, int | dict)}
     known = {"npu": npu.name, "system": npu.system, "memory": npu.memory, "clock": npu.clock}
     sizes = {"commands": len(made.commands), "weights": len(made.weights)}
-    ends = {"inputs": [v.onnx_name for v in inputs], "outputs": [v.onnx_name for v in outputs]}
+    ends = {
+        kind: [{"name": v.onnx_name, "channels_last": v.layout.blocked} for v in values]
+        for kind, values in (("inputs", inputs), ("outputs", outputs))
+    }
     return (
         json.dumps({**known, **numbers, **sizes, **ends}, indent=1, sort_keys=True).encode() + b"\n"
     )

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions and fully connected layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from aot.vendor import TFLITE, Match, QuantisedProduct, WindowShape, activated, quantised
+from aot.vendor.ethos_u.configs import Npu
+from aot.vendor.ethos_u.layer import (
+    Layer,
+    activation,
+    activation_fits,
+    finish_rows,
+    holds,
+    padded,
+    rows_of,
+    window_geometry,
+)
+from aot.vendor.ethos_u.rules import EXPLICIT, Geometry, kept
+from aot.vendor.ethos_u.tflite import VALID
+from aot.vendor.ethos_u.values import Builder, Checks, with_positions
+
+
+def convwindow_geometry(found: QuantisedProduct, m: Match) -> Geometry:
+    """The window of a convolution of rank 3 or 4."""
+    assert found.window is not None
+    return window_geometry(found.window.widened(2), m, _weight_sum(found))
+
+
+def _weight_sum(found: QuantisedProduct) -> int:
+    rows = np.abs(found.w.data).reshape(len(found.w.data), -1)
+    return int(rows.sum(axis=1).max(initial=0))
+
+
+def conv_fits(m: Match, npu: Npu) -> Checks:
+    """Checks of a convolution: rank 3 or 4, one group or one per channel, TFLite's padding."""
+    yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
+    conditions = list(_product_fits(m))
+    yield from conditions
+    if m.x.rank in (3, 4) and holds(conditions):
+        found = QuantisedProduct.of(m, TFLITE)
+        single = found.groups == 1 or found.depthwise
+        yield single, f"{found.groups} groups of several channels (needs 1, or one per channel)"
+        g = convwindow_geometry(found, m)
+        yield g.padding is not None, "negative pads"
+        if g.padding is not None:
+            yield from kept("conv" if found.groups == 1 else "depthwise", g, npu)
+
+
+def _product_fits(m: Match) -> Checks:
+    conditions = [*QuantisedProduct.checks(m, rqs=(TFLITE,))]
+    conditions += QuantisedProduct.weights_symmetric(m)
+    yield from conditions
+    if holds(conditions):
+        found = QuantisedProduct.of(m, TFLITE)
+        yield from activation_fits(found.limits, found.y)
+
+
+def _operands(b: Builder, found: QuantisedProduct, weights: Any, axis: int) -> list[int]:
+    """The constants of a product: weights with their output channels on `axis`, and the bias."""
+    w = b.net.const(weights.astype(np.int8), found.w.scale, axis=axis)
+    unit = np.asarray(found.x.s, np.float32) * found.w.scale
+    return [w, b.net.const(found.bias.astype(np.int32), unit)]
+
+
+def emit_conv(b: Builder, m: Match) -> None:
+    """CONV_2D or DEPTHWISE_CONV_2D, behind a PAD where TFLite has no name for the padding."""
+    found = QuantisedProduct.of(m, TFLITE)
+    g, data = convwindow_geometry(found, m), found.w.data
+    data = data.reshape(*data.shape[:2], *(1,) * (4 - data.ndim), *data.shape[2:])
+    x, window = b.read(m.x), g.window
+    if g.padding == EXPLICIT:
+        x = padded(b, x, [(0, 0), *zip(window.before, window.after, strict=True), (0, 0)])
+    options: dict[str, int] = {
+        "padding": VALID if g.padding == EXPLICIT else int(g.padding or 0),
+        "stride_h": window.strides[0],
+        "stride_w": window.strides[1],
+        "dilation_h": window.dilations[0],
+        "dilation_w": window.dilations[1],
+        "activation": activation(found.limits, found.y) or 0,
+    }
+    if found.groups == 1:
+        kind, operands = "CONV_2D", _operands(b, found, data.transpose(0, 2, 3, 1), 0)
+    else:
+        kind, operands = "DEPTHWISE_CONV_2D", _operands(b, found, data.transpose(1, 2, 3, 0), 3)
+        options["multiplier"] = 1
+    b.net.op(kind, [x, *operands], b.enter(m.y), **options)
+
+
+def dense_fits(m: Match, npu: Npu) -> Checks:
+    """Checks of a fully connected layer."""
+    conditions = list(_product_fits(m))
+    yield from conditions
+    if holds(conditions):
+        one = WindowShape((1,), (1,), (1,), (0,), (0,))
+        weights = _weight_sum(QuantisedProduct.of(m, TFLITE))
+        yield from kept("dense", Geometry(one, VALID, weights), npu)
+
+
+def emit_dense(b: Builder, m: Match) -> None:
+    """FULLY_CONNECTED on rows."""
+    found = QuantisedProduct.of(m, TFLITE)
+    n, k = found.w.data.shape
+    x = b.net.reshape(b.read(m.x), (math.prod(m.x.shape) // k, k))
+    act = activation(found.limits, found.y) or 0
+    y = rows_of(b, m.y, n)
+    b.net.op("FULLY_CONNECTED", [x, *_operands(b, found, found.w.data, 0)], y, activation=act)
+    finish_rows(b, m.y, y)
+
+
+LAYERS = (
+    Layer(
+        "qconv",
+        quantised(activated(QuantisedProduct.conv_pattern())),
+        "x y",
+        conv_fits,
+        emit_conv,
+        with_positions("x", "y"),
+        QuantisedProduct.conv_cases,
+    ),
+    Layer(
+        "qdense",
+        quantised(activated(QuantisedProduct.dense_pattern())),
+        "x y",
+        dense_fits,
+        emit_dense,
+        cases=QuantisedProduct.dense_cases,
+    ),
+)
