@@ -5,7 +5,8 @@
 
 Every network in int8 becomes one region (`--require-backend`). The figures are Vela's estimates for
 the system that `aotc` names to it. `--original` also compiles the TFLite file that the network was
-converted from, where it lies in tflite/ beside the models. Exits 1 if a network is more than one region.
+converted from, where it lies in tflite/ beside the models. Exits 1 if a network is more than one
+region.
 """
 
 from __future__ import annotations
