@@ -153,7 +153,7 @@ def test_whose_driver_runs_a_region(tmp_path: Path) -> None:
     compile_to(in_two_regions().model(y="int8"), out, options, configure=False)
     x = [quantised_values(1, 3, 6, 6)]
     built(out)
-    assert len(np.unique(execute(open_out(out), x)[0])) > 10
+    assert len(np.unique(execute(open_out(out), x)[0])) > 1
     for npu, fails in (("0/8", ""), ("", "2")):
         built(out, f"-DAOT_ETHOS_U_STANDIN_NPU={npu}", f"-DAOT_ETHOS_U_STANDIN_FAIL={fails}")
         with pytest.raises(AotError, match="a vendor library reported an error"):
