@@ -56,9 +56,9 @@ class Options:
     `states` maps inputs to the
     outputs that the next run gets for them. `cut_inputs` and `cut_outputs` are values between which
     lies the part to compile. `ram`, `flash` and `stack` are budgets in bytes,
-    None without one. `io` "" is the target's own (boards "arena"). `package` are build systems of
-    PACKAGES. `dump_after` is a stage of STAGES or "". `test_data` is a file of samples compiled
-    into a self-test, "" without.
+    None without one. `io` "" is the target's own (boards "arena"). `push` is an input that comes
+    by rows. `package` are build systems of PACKAGES. `dump_after` is a stage of STAGES or "".
+    `test_data` is a file of samples compiled into a self-test, "" without.
     """
 
     name: str = ""
@@ -88,6 +88,7 @@ class Options:
     specialise: Specialise = "hot"
     threads: int = 1
     io: str = ""
+    push: str = ""
     weights: str = "embedded"
     max_string: int = MAX_STRING
     max_sequence: int = MAX_SEQUENCE
@@ -104,6 +105,7 @@ class Options:
             ("name", self.name, (str,)),
             ("target", self.target, (str,)),
             ("weights", self.weights, (str,)),
+            ("push", self.push, (str,)),
             ("tune", self.tune, (str,)),
             ("test_data", self.test_data, (str, os.PathLike)),
             *(("backends", b, (str,)) for b in self.backends),
@@ -129,6 +131,9 @@ class Options:
         _one_of("--objective", self.objective, get_args(Objective))
         if self.io:
             _one_of("--io", self.io, ("caller", "arena"))
+        if self.push and self.io == "caller":
+            what = f"--push {self.push} with --io caller: the results are in the arena"
+            raise UsageError(what, hint="leave --io away")
         _one_of("--accuracy", self.accuracy, get_args(Accuracy))
         _one_of("--requant", self.requant, get_args(Requant))
         _one_of("--specialise", self.specialise, get_args(Specialise))
@@ -195,6 +200,7 @@ class Settings(TypedDict, total=False):
     specialise: Specialise
     threads: int
     io: Literal["", "caller", "arena"]
+    push: str
     weights: str
     max_string: int
     max_sequence: int

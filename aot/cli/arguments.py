@@ -203,6 +203,12 @@ _QUALITY: tuple[Argument, ...] = (
         "arena)",
     ),
     _row(
+        "--push",
+        metavar="X",
+        default="",
+        help="input X comes by rows: NAME_push_rows takes them, and all of X is never in memory",
+    ),
+    _row(
         "--weights",
         metavar="embedded|file|blob|section=NAME",
         default="embedded",

@@ -103,6 +103,7 @@ def options_of(args: argparse.Namespace) -> Options:
         stack=given.get("stack"),
         accuracy=given.get("accuracy", "normal"),
         io=given.get("io", ""),
+        push=given.get("push", ""),
         weights=given.get("weights", "embedded"),
         requant=given.get("requant", "onnx"),
         specialise=given.get("specialise", "hot"),

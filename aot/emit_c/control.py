@@ -65,6 +65,9 @@ def _rows(spelling: Spelling, number: int) -> str:
     lines += ["- " + title(spelling.program, spelling.program.calls[i])[0] for i in calls]
     passed = region_arguments(spelling.root, spelling.program)
     made = ctext.call(f"{spelling.root.name}_rows{number}", passed)
+    if spelling.program.pushed and number == 0:
+        told = ctext.call(f"{spelling.root.name}_rows0", [*passed, "push"], "")
+        made = f"    REGION({told});"
     traced = [f"    AFTER({i});" for i in calls]
     return "\n".join([ctext.block(lines, "    "), made, *traced])
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from aot.emit_c import ctext
 from aot.emit_c.trace import arena_offset
@@ -120,6 +121,7 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
     held = frozenset(program.held)
     return {
         "arena_io": arena_io,
+        "pushed": _pushed(program),
         "held": len(held),
         "held_places": _list(
             arena_offset(program, plan, n) if n in held and program.tensors[n].nbytes else -1
@@ -142,6 +144,27 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
             for n in program.carried
             if n in plan.placements
         ),
+    }
+
+
+def _pushed(program: Program) -> dict[str, object]:
+    """What templates are told of an input that comes by rows; {} without."""
+    if not program.pushed:
+        return {}
+    tensor, call = program.tensors[program.pushed], program.calls[0]
+    assert call.params is not None
+    assert call.rowwise is not None
+    size: dict[str, Any] = dict(call.params.fields)
+    height, lines = call.rowwise.height, f"[{size['c']}]" if size["c"] > 1 else ""
+    return {
+        "rows": height,
+        "row_bytes": tensor.nbytes // height,
+        "piece_bytes": size["width"] * size["elem"],
+        "plane": size["width"],
+        "image_plane": height * size["width"],
+        "calls": program.segments[0].last + 1,
+        "label": ctext.plain(label(tensor)),
+        "kind": f"{tensor.dtype}{lines}[{size['width']}]",
     }
 
 

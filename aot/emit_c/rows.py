@@ -26,7 +26,6 @@ from aot.emit_c.run_order import spell_file
 from aot.emit_c.spelling import (
     PARAMETERS,
     Spelling,
-    part_head,
     pointer,
     region_arguments,
     row_wrapper,
@@ -74,12 +73,22 @@ def segment_name(program: Program, index: int) -> str:
 def declarations(program: Program) -> str:
     """What the file with all calls knows of segments."""
     heads = [_head(program, i, ";", "AOT_HIDDEN ") for i in range(len(program.segments))]
+    if program.pushed:
+        heads[0] = heads[0].replace("AOT_HIDDEN ", "AOT_HIDDEN AOT_WARN_UNUSED ", 1)
     note = "/* Calls that are made row by row. */"
     return "\n".join(["", note, *heads, ""]) if heads else ""
 
 
+def row_arguments(root: Program, program: Program, number: int) -> list[str]:
+    """What the function of segment `number` is given; the first one takes what is pushed."""
+    return region_arguments(root, program) + ["push"] * bool(program.pushed and number == 0)
+
+
 def _head(program: Program, index: int, tail: str, before: str = "") -> str:
-    return part_head(program, program, f"{before}void {segment_name(program, index)}", tail)
+    passed = row_arguments(program, program, index)
+    result = "aot_status" if program.pushed and index == 0 else "void"
+    name = f"{before}{result} {segment_name(program, index)}"
+    return ctext.call(name, [PARAMETERS[a] for a in passed], tail)
 
 
 def spell_rows(
@@ -111,28 +120,46 @@ def _segment(spelling: Spelling, table: Table, number: int, segment: Segment) ->
     count = segment.last + 1 - segment.first
     kind = "uint8_t" if count <= 256 else "uint16_t"
     passed = region_arguments(spelling.root, spelling.program)
+    pushed = bool(spelling.program.pushed) and number == 0
     cases = []
     for k in range(count):
         function = local(spelling.program.name, f"row{segment.first + k}")
-        arguments = ", ".join([*passed, "r"])
+        arguments = ", ".join([*passed, *["push"] * (pushed and k == 0), "r"])
         cases += [f"        case {k}:" if k + 1 < count else "        default:"]
         cases += [f"            {function}({arguments});", "            break;"]
+    if pushed:
+        begin = ["    uint16_t *const made = push->made;"]
+        loop = [
+            f"    for (; push->step < sizeof {name} / sizeof {name}[0]; ++push->step) {{",
+            f"        const int k = {name}[push->step];",
+            "        const int32_t r = made[k];",
+            "        if (k == 0 && r >= push->given) {",
+            "            return AOT_MORE;",
+            "        }",
+            "        ++made[k];",
+            "        switch (k) {",
+        ]
+    else:
+        begin = [f"    uint16_t made[{count}];", "    size_t i;"]
+        begin += ["    (void)memset(made, 0, sizeof made);"]
+        loop = [
+            f"    for (i = 0; i < sizeof {name} / sizeof {name}[0]; ++i) {{",
+            f"        const int32_t r = made[{name}[i]]++;",
+            f"        switch ({name}[i]) {{",
+        ]
     return [
         *made,
         f"/* Which of the calls makes its next row: numbers from call {segment.first} on. */",
         f"static const {kind} {name}[] = {{\n{steps}\n}};",
         "",
         _head(spelling.program, number, " {"),
-        f"    uint16_t made[{count}];",
-        "    size_t i;",
-        "    (void)memset(made, 0, sizeof made);",
+        *begin,
         *(f"    (void){a};" for a in passed),
-        f"    for (i = 0; i < sizeof {name} / sizeof {name}[0]; ++i) {{",
-        f"        const int32_t r = made[{name}[i]]++;",
-        f"        switch ({name}[i]) {{",
+        *loop,
         *cases,
         "        }",
         "    }",
+        *["    return AOT_OK;"] * pushed,
         "}",
         "",
     ]
@@ -159,7 +186,8 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
             lines.insert(0, f"    {ctext.ident(given.params.ctype)} p = {params};")
             lines += set_here
         arguments.append("&p" if set_here else f"&{params}")
-    passed = region_arguments(spelling.root, spelling.program)
+    takes = index == 0 and bool(spelling.program.pushed)
+    passed = row_arguments(spelling.root, spelling.program, 0 if takes else 1)
     name = f"AOT_NOINLINE static void {local(spelling.program.name, f'row{index}')}"
     head = ctext.call(name, [*(PARAMETERS[a] for a in passed), "int32_t r"], " {")
     unused = [f"    (void){a};" for a in passed]
@@ -171,6 +199,7 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
 
 
 _VALUES = {"rows": "span.rows", "above": "span.above", "one": "1", "row": "r", "next": "r + 1"}
+_VALUES |= {"plane": "push->plane"}
 
 
 def _member(field: tuple[str, int, str]) -> str:
@@ -216,6 +245,8 @@ def _argument(
     if arg.tensor == sums_name(spelling.program, call):
         return f"ROW({table.first[arg.tensor]})"
     window, pieces = rowwise.window, rowwise.pieces(index)
+    if arg.tensor == spelling.program.pushed:
+        return "push->rows + (size_t)(r - push->first) * push->pitch"
     if window is not None and index == window.arg:
         if rowwise.sums:
             return _one(spelling, table, arg, window.height * pieces, "r")

@@ -163,6 +163,8 @@ def _execute(program: Program, steps: list[str]) -> str:
     if program.passed:
         declared.append(PARAMETERS["weights"])
         unused.append("weights")
+    if program.pushed:
+        declared.append(PARAMETERS["push"])
     return "\n".join(
         [
             ctext.call(head, declared, " {"),

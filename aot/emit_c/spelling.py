@@ -415,4 +415,5 @@ PARAMETERS = {
     "out": "unsigned char *const *out",
     "state": "void **state",
     "weights": "const unsigned char *weights",
+    "push": "aot_push *push",
 }

@@ -60,8 +60,26 @@ def check_rows(program: Program, plan: Plan) -> None:
         at = segment.last + 1
     play.calls += program.calls[at:]
     _check_outside(play)
+    _check_pushed(program)
     played = replace(program, tensors=play.tensors, calls=tuple(play.calls), segments=())
     check_plan(played, replace(plan, placements=play.places, rows=None))
+
+
+def _check_pushed(program: Program) -> None:
+    """A pushed input is read by the first call alone, in a segment, each row once and in order."""
+    readers = {
+        i for i, c in enumerate(program.calls) for a in c.pointers() if _is_pushed(program, a)
+    }
+    rowwise = program.calls[0].rowwise
+    window = rowwise.window if rowwise else None
+    plain = window and (window.taps, window.stride, window.before) == (1, 1, 0)
+    inside = program.segments and program.segments[0].first == 0
+    if program.pushed and not (readers == {0} and plain and inside):
+        raise InternalError(f"{program.pushed} is pushed and needed as a whole")
+
+
+def _is_pushed(program: Program, arg: Arg) -> bool:
+    return _root(program, arg.tensor).name == program.pushed
 
 
 def _root(program: Program, name: str) -> Tensor:

@@ -368,7 +368,8 @@ class Program:
     `attached` are files that vendors add to the bundle, (path, content), for people and tools.
     `weights` says where constants are: "embedded", "file", "blob" or "section=NAME".
     `quantisation` is that of inputs and outputs of integers that stand for numbers, by tensor.
-    `segments` are runs of calls that are made row by row.
+    `segments` are runs of calls that are made row by row. `pushed` is an input that is never in
+    memory as a whole, whose rows the first call takes one by one; "" without.
     """
 
     name: str
@@ -389,6 +390,7 @@ class Program:
     weights: str = "embedded"
     quantisation: tuple[tuple[str, Quantisation], ...] = ()
     segments: tuple[Segment, ...] = ()
+    pushed: str = ""
 
     @property
     def kept(self) -> tuple[str, ...]:

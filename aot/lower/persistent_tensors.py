@@ -35,7 +35,7 @@ BOARD_ALIGN, BOARD_CONST_ALIGN = 16, 8
 
 def io_of(options: Options, target: Target) -> str:
     """Where inputs and outputs live: as asked, else the arena on boards, the caller's on hosts."""
-    return options.io or ("arena" if target.board else "caller")
+    return options.io or ("arena" if target.board or options.push else "caller")
 
 
 def place_io(program: Program, target: Target, options: Options) -> Program:

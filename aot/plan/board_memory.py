@@ -116,8 +116,11 @@ def needs_of(program: Program, arena_bytes: int, constants_bytes: int) -> Needs:
 
 
 def io_bytes(program: Program) -> int:
-    """Bytes of the runner's inputs and outputs, each rounded up to 16; none if in the arena."""
-    if program.io == "arena":
+    """Bytes of the runner's inputs and outputs, each rounded up to 16.
+
+    Those in the arena are not counted, unless an input comes by rows: it is not there.
+    """
+    if program.io == "arena" and not program.pushed:
         return 0
     sizes = (program.tensors[n].nbytes for n in (*program.inputs, *program.outputs))
     return sum(-(-n // 16) * 16 for n in sizes)

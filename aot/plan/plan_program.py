@@ -25,6 +25,7 @@ from aot.plan.stack.declare import declared
 from aot.plan.statics import static_bytes
 from aot.plan.streaming.choose import choose
 from aot.plan.streaming.placed import place_rows
+from aot.plan.streaming.pushed import check_pushed, push
 from aot.target import Target
 
 #: Parts of the arena that a budget leaves which are tried in turn: what is estimated packs into a
@@ -50,12 +51,13 @@ def plan_programs(
     for chip in chips:
         begin = partial(lower, name, graph, partition, chip, options)
         program = stage("lower", begin, Program.text)
+        program = push(program, options.push) if options.push else program
         check_program(program)
         program = stage("bodies", partial(plan_subprograms, program, chip, effort))
         order = _overlapped if options.objective in ("latency", "energy") else schedule
         program = stage("schedule", partial(order, stage_outputs(program)), Program.text)
         check_program(program)
-        by_rows = options.objective == "ram"
+        by_rows = options.objective == "ram" or bool(options.push)
         program, plan = stage("plan", partial(_planned, program, chip, effort, by_rows), _text)
         yield chip, program, plan
         if plan.pads_little():
@@ -81,11 +83,14 @@ def streamed(program: Program, plan: Plan, effort: int, budget: int = 0) -> tupl
     Without a budget the arena is the smallest; with one, in bytes, as few calls as fit it are.
     """
     made = choose(program, budget)
+    if program.pushed:
+        check_pushed(made)
     if not made.segments:
         return program, plan
     found = place_rows(made, effort)
     check_rows(made, found)
-    return (made, found) if found.arena_bytes < plan.arena_bytes else (program, plan)
+    less = found.arena_bytes < plan.arena_bytes or program.pushed
+    return (made, found) if less else (program, plan)
 
 
 def within_ram(

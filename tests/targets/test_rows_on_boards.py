@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ import pytest
 import aot
 from aot.cli import main
 from aot.npz import read_npz
-from targets.images import need_tools
+from aot.target import load_target
+from targets.images import ROOT, need_tools
 
 CASES = (
     ("cortex-m0", "mlperf_kws_int8", {"objective": "ram"}, 16 * 1024),
@@ -43,3 +46,21 @@ def test_fits_and_gives_the_quantised_values_of_the_host(
     for key, quantised in results[0].items():
         np.testing.assert_array_equal(quantised, results[1][key], err_msg=key)
         assert len(np.unique(quantised)) > 1
+
+
+def test_firmware_takes_the_lines_of_a_camera(tmp_path: Path) -> None:
+    """The example, as its README.md says."""
+    need_tools("cortex-m4")
+    digits, camera = ROOT / "examples/digits", ROOT / "examples/camera/camera.c"
+    bundle = aot.compile(
+        digits / "digits_int8.onnx", tmp_path / "out", target="cortex-m4", push="image"
+    )
+    shutil.copy(camera, bundle.out / "bundle/board/runner.c")
+    subprocess.run(["cmake", "--build", bundle.out], check=True, capture_output=True)
+    words = [
+        *(*load_target("cortex-m4").emulator, "-nographic", "-monitor", "none", "-serial", "none"),
+        *("-semihosting-config", "enable=on,target=native", "-kernel"),
+        bundle.out / "bin/digits_int8.elf",
+    ]
+    found = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert (found.stdout + found.stderr).split("\n")[:2] == ["digit 3", "digit 7"]

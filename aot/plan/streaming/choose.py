@@ -48,10 +48,12 @@ def _parts(
         found = [
             option
             for start in cuts[:j]
+            if start in best
             for option in _options(program, ranges, best[start], start, end)
         ]
-        best[end] = min(found, key=lambda b: _rank(b, budget))
-    return best[cuts[-1]].spans
+        if found:
+            best[end] = min(found, key=lambda b: _rank(b, budget))
+    return best[cuts[-1]].spans if cuts[-1] in best else ()
 
 
 def _rank(best: _Best, budget: int) -> tuple[int, int, int]:
@@ -62,10 +64,14 @@ def _rank(best: _Best, budget: int) -> tuple[int, int, int]:
 def _options(
     program: Program, ranges: LiveRanges, before: _Best, start: int, end: int
 ) -> list[_Best]:
-    """Calls `start` to `end` - 1 as a whole and by rows."""
+    """Calls `start` to `end` - 1 as a whole and by rows; a pushed input is read by rows alone."""
+    rows = rows_of(program, start, end - 1) if end - start > 1 else []
+    if program.pushed and not start:
+        made = program.base(program.calls[0].writes()[0])[0]
+        rows = rows if made in rows else []
     whole = max(before.nbytes, whole_peak(program, ranges, start, end - 1))
-    found = [_Best(whole, before.work, before.spans)]
-    if end - start > 1 and rows_of(program, start, end - 1):
+    found = [_Best(whole, before.work, before.spans)] if start or not program.pushed else []
+    if rows:
         work = before.work + sum(c.macs for c in program.calls[start:end])
         most = max(before.nbytes, rows_peak(program, ranges, start, end - 1))
         found.append(_Best(most, work, (*before.spans, (start, end - 1))))

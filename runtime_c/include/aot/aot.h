@@ -29,7 +29,9 @@ typedef enum aot_status {
     AOT_BAD_ARGS = 17,    /* a call through a generic interface has wrong arguments */
     AOT_VENDOR = 18,      /* a vendor's library reported an error */
     AOT_TOO_LONG = 19,    /* a string has more bytes than the model has room for */
-    AOT_BAD_CPU = 20      /* the CPU lacks a unit that the library was built for */
+    AOT_BAD_CPU = 20,     /* the CPU lacks a unit that the library was built for */
+    AOT_MORE = 21,        /* no error: the run goes on when it is given more rows */
+    AOT_BAD_ROWS = 22     /* no rows are pushed, or more than the input has left */
 } aot_status;
 
 /* One sentence in English; never NULL. */
@@ -77,9 +79,23 @@ static inline const char *aot_status_text(aot_status status) {
         return "a string is too long (--max-string)";
     case AOT_BAD_CPU:
         return "the CPU lacks a unit that the library was built for";
+    case AOT_MORE:
+        return "more rows are needed";
+    case AOT_BAD_ROWS:
+        return "no rows are pushed, or more than the input has left";
     default:
         return "unknown status";
     }
 }
+
+/* How far a run is whose input comes by rows. Private. */
+typedef struct aot_push {
+    const unsigned char *rows; /* row `first` */
+    size_t pitch;              /* bytes from row to row */
+    int32_t plane;             /* elements from channel to channel */
+    int32_t first, given;      /* the first row at `rows`; how many have come */
+    uint32_t step;             /* in the table of steps */
+    uint16_t *made;            /* rows that every call has made */
+} aot_push;
 
 #endif /* AOT_AOT_H */
