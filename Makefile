@@ -63,6 +63,7 @@ build/axe:
 
 full-tests: $(VENV)/.test build/axe
 	$(APT) $(APT_FULL)
+	$(PIP) -e '.[zig]'
 	AOT_FULL=1 $(PY) -m pytest -n $(JOBS)
 	$(PY) -m pytest tests/vendor/test_backend.py --backend accel_sim
 

@@ -24,6 +24,7 @@ from aot.plan.budget import check_budgets
 from aot.plan.compiled import Compiled
 from aot.target import Target, load_target
 from aot.tools import build as tree
+from aot.tools.compiler import settings
 from aot.tools.emulate import check_cpu, is_native
 from aot.tools.record import MANIFEST, as_written, file_digest, record_of
 from aot.tools.report import render
@@ -71,7 +72,7 @@ class Bundle:
         the compiler is missing or fails.
         """
         if not (self.out / "CMakeCache.txt").is_file():
-            tree.configure(self.out, tree.find_tools())
+            tree.configure(self.out, tree.find_tools(), settings=settings(self.out, ""))
         tree.build(self.out, jobs=jobs)
         return self
 
@@ -146,7 +147,9 @@ def compile_to(
     """
 
     target = load_target(options.target)
-    tools = tree.find_tools(target.packages, target.compiler) if configure else None
+    tools = (
+        tree.find_tools(target.packages, target.compiler, options.compiler) if configure else None
+    )
     change = tree.Tree(out)
     change.check()
     if isinstance(source, Path) and _below(source, out / "bundle"):
@@ -174,7 +177,8 @@ def compile_to(
         replace_file(out / tree.RECORD, record.encode())  # not through a link
         if tools is not None:
             progress("configure")
-            tree.configure(out, tools, _toolchain(out, target))
+            chosen = settings(out, options.compiler) if target.native() else ()
+            tree.configure(out, tools, _toolchain(out, target), settings=chosen)
         change.keep()
     tree.drop_products(out, old)
     return compiled

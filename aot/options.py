@@ -57,7 +57,9 @@ class Options:
     outputs that the next run gets for them. `cut_inputs` and `cut_outputs` are values between which
     lies the part to compile. `ram`, `flash` and `stack` are budgets in bytes,
     None without one. `io` "" is the target's own (boards "arena"). `push` is an input that comes
-    by rows. `package` are build systems of PACKAGES. `dump_after` is a stage of STAGES or "".
+    by rows. `package` are build systems of PACKAGES. `compiler` is the C compiler that CMake is
+    given: `zig`, a name or a path; "" leaves it to CC and CMake. The bundle does not depend on it.
+    `dump_after` is a stage of STAGES or "".
     `test_data` is a file of samples compiled into a self-test, "" without.
     """
 
@@ -94,6 +96,7 @@ class Options:
     max_sequence: int = MAX_SEQUENCE
     plan_effort: int = PLAN_EFFORT
     test_data: str = ""
+    compiler: str = ""
     package: tuple[str, ...] = ()
     dump_after: str = ""
 
@@ -107,6 +110,7 @@ class Options:
             ("weights", self.weights, (str,)),
             ("push", self.push, (str,)),
             ("tune", self.tune, (str,)),
+            ("compiler", self.compiler, (str,)),
             ("test_data", self.test_data, (str, os.PathLike)),
             *(("backends", b, (str,)) for b in self.backends),
             *(("cut_inputs", b, (str,)) for b in self.cut_inputs),
@@ -206,6 +210,7 @@ class Settings(TypedDict, total=False):
     max_sequence: int
     plan_effort: int
     test_data: str | os.PathLike[str]
+    compiler: str
     package: str | Sequence[str]
     dump_after: Literal["", "load", "normalise", "partition", "lower", "schedule", "plan"]
 

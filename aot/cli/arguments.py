@@ -263,6 +263,12 @@ COMPILE: tuple[Argument, ...] = (
         help="inputs and expected outputs compiled into a self-test: keys NAME, or s<k>/NAME",
     ),
     _row(
+        "--compiler",
+        metavar="zig|gcc|clang|PATH",
+        default="",
+        help="the C compiler that CMake is given, for targets of this machine (CC, else CMake's)",
+    ),
+    _row(
         "--package",
         metavar="KIND,…",
         type=values,

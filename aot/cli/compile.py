@@ -111,6 +111,7 @@ def options_of(args: argparse.Namespace) -> Options:
         max_sequence=given.get("max_sequence", Options().max_sequence),
         plan_effort=given.get("plan_effort", Options().plan_effort),
         test_data=given.get("test_data", ""),
+        compiler=given.get("compiler", ""),
         package=tuple(given.get("package", ())),
         dump_after=given.get("dump_after", ""),
     )

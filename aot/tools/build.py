@@ -25,7 +25,8 @@ from typing import Any
 
 from aot import textfile
 from aot.emit_c.write import MAKE_ROOM, NO_SPACE, remove, unwritable
-from aot.errors import AotError, BuildError
+from aot.errors import AotError, BuildError, UnsupportedError
+from aot.tools.compiler import is_found
 
 if sys.platform != "win32":
     import fcntl
@@ -52,13 +53,22 @@ class Tools:
     generator: tuple[str, ...] = ()
 
 
-def find_tools(packages: tuple[str, ...] = ("gcc", "make"), compiler: str = "") -> Tools:
+def find_tools(
+    packages: tuple[str, ...] = ("gcc", "make"), compiler: str = "", asked: str = ""
+) -> Tools:
     """cmake, a C compiler and make or ninja; BuildError says what is missing and what installs it.
 
-    `packages` are the apt packages that build for the target, `compiler` its cross compiler.
+    `packages` are the apt packages that build for the target, `compiler` its cross compiler, and
+    `asked` the compiler of this machine that the user names.
     """
     cmake = _cmake("; --no-configure needs none")
-    _check_compiler(packages, compiler)
+    if not asked:
+        _check_compiler(packages, compiler)
+    elif compiler:
+        what = f"--compiler {asked}: the target is built with {compiler}"
+        raise UnsupportedError(
+            what, hint="--compiler is for targets of this machine; CC names another cross compiler"
+        )
     if os.environ.get("CMAKE_GENERATOR"):
         return Tools(cmake)
     if shutil.which("make"):
@@ -83,8 +93,9 @@ def _check_compiler(packages: tuple[str, ...], compiler: str) -> None:
             program = asked
         if shutil.which(program) is None:
             raise BuildError(f"the C compiler CC={asked} was not found", hint=apt)
-    elif not any(shutil.which(name) for name in ("cc", "gcc", "clang")):
-        raise BuildError("no C compiler was found (cc, gcc, clang)", hint=f"{apt}, or set CC")
+    elif not is_found(""):
+        hint = f"{apt}, or set CC; without root: pip install 'aotc[zig]'"
+        raise BuildError("no C compiler was found (cc, gcc, clang, zig)", hint=hint)
 
 
 def _cmake(otherwise: str = "") -> str:

@@ -59,13 +59,15 @@ def build_portable(built: Built, target_file: str) -> Built:
     folder.mkdir(exist_ok=True)
     vendors = dict.fromkeys(str(r["backend"]) for r in built.manifest["regions"])
     off = [f"-DAOT_{v.upper()}=OFF" for v in vendors]
+    programs = ("CMAKE_C_COMPILER", "CMAKE_AR", "CMAKE_RANLIB") if target.native() else ()
+    same = [f"-D{name}={cache_value(built.out, name)}" for name in programs]
     toolchain = built.out / "bundle" / "cmake" / "toolchain.cmake"
     configure(
         folder,
         find_tools(target.packages, target.compiler),
         None if target.native() else toolchain,
         built.out / "bundle",
-        off,
+        [*off, *same],
     )
     build(folder, f"{built.name}-trace")
     return Built(folder, built.manifest)

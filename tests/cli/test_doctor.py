@@ -37,6 +37,7 @@ def machine(
     monkeypatch.setenv("PATH", str(tmp_path))
     for module in ("aot.tools.build", "aot.cli.commands.doctor"):
         monkeypatch.setattr(f"{module}.find_program", shutil.which)
+    monkeypatch.setattr("aot.tools.compiler.find_zig", lambda: shutil.which("zig") or "")
 
     def run(*programs: str) -> tuple[int, dict[str, Any]]:
         for program in programs:

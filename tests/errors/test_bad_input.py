@@ -268,6 +268,7 @@ def test_missing_compiler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = save(tiny(), tmp_path)
+    monkeypatch.setattr("aot.tools.compiler.find_zig", lambda: "")  # PyPI's may be installed
     (bare_path / "cmake").symlink_to("/bin/true")
     says = ["no C compiler", "apt-get install --no-install-recommends gcc"]
     refused([path], says, old_out, capsys)
