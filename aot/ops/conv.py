@@ -17,7 +17,7 @@ from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import op
-from aot.partition.cost_model import Shape, multiplications
+from aot.partition.cost.costs import Shape, multiplications
 from aot.shapes.checks import checks, window_fits
 from aot.shapes.operands import POINTS, convolved, operands_fit
 from aot.vendor.activations import NO_ACT, Act

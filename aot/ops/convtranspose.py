@@ -18,7 +18,7 @@ from aot.ir.operators import AUTO_PAD, AtLeast, Linear, ShapeOf
 from aot.normalise.attributes import canonical
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import op
-from aot.partition.cost_model import Shape, multiplications
+from aot.partition.cost.costs import Shape, multiplications
 from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.rules import dynamic, only_first
 from aot.shapes.dynamic.windows import spatial_attribute

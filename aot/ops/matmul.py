@@ -19,7 +19,7 @@ from aot.ops.conv_plan import MatMulShape
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.matmul_views import Strided, fold_batch, three
 from aot.ops.registry import op, portable
-from aot.partition.cost_model import Shape, multiplications
+from aot.partition.cost.costs import Shape, multiplications
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import fit_inputs, require_equal
 from aot.shapes.dynamic.products import APART, multiplied

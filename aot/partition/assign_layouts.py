@@ -7,15 +7,12 @@ once per layout; a conversion that moves no byte is a view.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aot.errors import AotError, BackendError
 from aot.ir.layout import PLAIN, Layout
-from aot.partition.graph import dependencies
-from aot.partition.regions import quotient_order
 from aot.partition.result import Partition, Selected
-from aot.partition.select_by_cost import Layouts
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef
 
@@ -46,11 +43,11 @@ def assign_layouts(
     for selected in partition.items:
         match = selected.match
         incoming = {
-            name: _promised(produced.get(v.name, PLAIN), maker.get(v.name) == selected.backend)
+            name: promised(produced.get(v.name, PLAIN), maker.get(v.name) == selected.backend)
             for name, v in match.values.items()
             if v is not None
         }
-        wanted = _wanted(selected, incoming, vlen)
+        wanted = wanted_layouts(selected.pattern, match, incoming, vlen)
         layouts = {name: wanted.get(name, PLAIN) for name in match.values}
         for name in match.output_names:
             value = match.values[name]
@@ -62,21 +59,24 @@ def assign_layouts(
     return LayoutPlan(tuple(items), produced)
 
 
-def _promised(layout: Layout, own: bool) -> Layout:
+def promised(layout: Layout, own: bool) -> Layout:
     """Zeros in pad lanes are a promise a backend's kernels make to each other only."""
     return layout if own else Layout(layout.block)
 
 
-def _wanted(selected: Selected, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+def wanted_layouts(
+    pattern: Pattern, match: Match, incoming: dict[str, Layout], vlen: int
+) -> dict[str, Layout]:
+    """The layouts that a match wants by name, PLAIN left out; BackendError if its rule raises."""
     try:
-        return selected.pattern.choose_layouts(selected.match, incoming, vlen)
+        return pattern.choose_layouts(match, incoming, vlen)
     except AotError:
         raise
     except Exception as error:
         raise BackendError(
-            f"{selected.backend}.{selected.pattern.name}: its layout rule raised "
+            f"{pattern.backend}.{pattern.name}: its layout rule raised "
             f"{type(error).__name__}: {error}",
-            f"node {selected.match.root.onnx_name} ({selected.match.root.op_type})",
+            f"node {match.root.onnx_name} ({match.root.op_type})",
             "this is a defect of the backend, not of the model",
         ) from error
 
@@ -88,20 +88,3 @@ def _legal(selected: Selected, value: ValueRef, layout: Layout) -> None:
             f"rank {value.rank} (needs 3 to 5)",
             f"node {selected.match.root.onnx_name}",
         )
-
-
-def cover_layouts(lanes: int) -> Layouts:
-    """How `assign_layouts` lays out the values of a cover, for vectors of `lanes` floats.
-
-    The function returned takes (pattern, match) pairs in any order and gives, for each, the layout
-    of every value that the match names: the costs of a partition include its conversions.
-    """
-
-    def layouts(items: Sequence[tuple[Pattern, Match]]) -> list[Mapping[str, Layout]]:
-        order = quotient_order(dependencies([m for _, m in items]), [-1] * len(items))
-        selected = [Selected(p, m, p.backend) for p, m in items]
-        plan = assign_layouts(Partition(tuple(selected[i] for i in order), ()), lanes)
-        placed = {i: p.layouts for i, p in zip(order, plan.items, strict=True)}
-        return [placed[i] for i in range(len(items))]
-
-    return layouts

@@ -11,10 +11,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from aot.ir.deferred_import import ir
-from aot.partition.cost_model import Costs
+from aot.partition.cost.costs import Costs
 from aot.partition.result import BodyPart, Partition
 from aot.partition.select import select
-from aot.partition.select_by_cost import Layouts, all_plain
 from aot.shapes.control_flow_isolated import BRANCHES, isolated_nodes
 from aot.vendor.backend import Backend
 
@@ -26,20 +25,19 @@ def select_all(
     survey: bool = False,
     marked_only: Collection[str] = (),
     costs: Costs | None = None,
-    layouts: Layouts = all_plain,
 ) -> Partition:
     """`select` for `graph`, then for the bodies in the order of their nodes.
 
     `offload_limit` counts the regions of all. Raises what `select` raises.
     """
-    own = select(graph, backends, offload_limit, survey, marked_only, costs, layouts)
+    own = select(graph, backends, offload_limit, survey, marked_only, costs)
     used = len(own.regions)
     parts = []
     for node in isolated_nodes(graph):
         for label in BRANCHES if node.op_type == "If" else ("body",):
             body: ir.Graph = node.attributes[label].as_graph()
             left = None if offload_limit is None else max(0, offload_limit - used)
-            found = select_all(body, backends, left, survey, marked_only, costs, layouts)
+            found = select_all(body, backends, left, survey, marked_only, costs)
             parts.append(BodyPart(str(node.name), label, body, shifted(found, used)))
             used += region_count(found)
     return replace(own, bodies=tuple(parts))

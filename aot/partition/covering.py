@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.errors import AotError, BackendError, one_line
@@ -87,6 +87,8 @@ class Cover:
         self._only = only
         self.marks = {id(n): m for n in self.nodes if (m := mark_of(n)) != FREE}
         self._marked_only = self._freely = False
+        #: Whether some pattern fits some node in more ways than were tried.
+        self.cut_short = False
         self._refusals: dict[Refusal, None] = {}
         self._after: list[list[ir.Node]] = []  # users by position, filled when first asked for
         self._position = {id(n): i for i, n in enumerate(self.nodes)}
@@ -165,6 +167,22 @@ class Cover:
                 else:
                     self._accept(pattern, match)
 
+    def candidates(
+        self, backend: Backend, marked_only: bool = False
+    ) -> Iterator[tuple[Pattern, Match]]:
+        """Every match that `match` may give the backend, the preferred ones first."""
+        self._marked_only, self._freely = marked_only, False
+        for pattern in backend.ordered():
+            for position in self._roots(pattern):
+                for match in self._fittings(backend, pattern, self.nodes[position]):
+                    yield pattern, match
+
+    def holds(self, backend: Backend, node: ir.Node) -> bool:
+        """Whether a region of the backend can hold the view `node`."""
+        if any(p.region_lowering is not None for p in backend.patterns):
+            return self.held_as(backend, node) is not None
+        return backend.name != PORTABLE
+
     def held_as(self, backend: Backend, node: ir.Node) -> tuple[Pattern, Match] | None:
         """How a backend that lowers whole regions holds the view `node` in one; None if it cannot.
 
@@ -172,7 +190,7 @@ class Cover:
         """
         for pattern in backend.patterns:
             if pattern.size == 1 and (node.domain, node.op_type) in root_ops(pattern.graph):
-                match = self._checked(backend, pattern, node, ())
+                match = next(self._checked(backend, pattern, node, ()), None)
                 if match is not None:
                     return pattern, match
         return None
@@ -191,35 +209,40 @@ class Cover:
 
     def _fitting(self, backend: Backend, pattern: Pattern, node: ir.Node) -> Match | None:
         """The first match at `node` that passes the checks; why not, if none does."""
+        return next(self._fittings(backend, pattern, node), None)
+
+    def _fittings(self, backend: Backend, pattern: Pattern, node: ir.Node) -> Iterator[Match]:
+        """The matches at `node` that pass the checks; why not, if none does."""
         mark = FREE if self._freely else self.marks.get(id(node), FREE)
         alone = backend.name == PORTABLE and pattern.size == 1
         nobodys = alone and mark.backend not in ("", PORTABLE) and moves_no_byte([node])
         mark = FREE if nobodys else mark
         if id(node) in self._owner or mark.backend not in ("", backend.name):
-            return None
+            return
         if self._marked_only and not mark.backend:
-            return None
+            return
         if mark.pattern and mark.pattern != pattern.name and _has(backend, mark.pattern, node):
-            return None
+            return
         barred: Container[int] = self._owner
         if self._only is not None:
             barred = _Outside(self._owner, self._only)
         if self.marks and not self._freely and not nobodys:
             barred = _Barred(self._owner, self.marks, backend.name, mark.region)
-        match = self._checked(backend, pattern, node, barred)
-        if match is None or backend.name == PORTABLE:
-            return match
-        return None if moves_no_byte([n.ir for n in match.nodes]) else match
+        for match in self._checked(backend, pattern, node, barred):
+            if backend.name == PORTABLE or not moves_no_byte([n.ir for n in match.nodes]):
+                yield match
 
     def _checked(
         self, backend: Backend, pattern: Pattern, node: ir.Node, barred: Container[int]
-    ) -> Match | None:
-        """The first match at `node` without `barred` nodes that passes the checks."""
+    ) -> Iterator[Match]:
+        """The matches at `node` without `barred` nodes that pass the checks."""
         step = "pattern"
+        passed = False
         try:
             refused: list[str] = []
             for tried, match in enumerate(pattern.matches(node, barred)):
                 if tried == MOST_TRIED:
+                    self.cut_short = True
                     break
                 if isinstance(pattern.graph, Results) and self._closes_a_cycle(match):
                     continue
@@ -229,7 +252,8 @@ class Cover:
                 step = "check"
                 reasons = pattern.refusals(match) or too_heavy(backend, match)
                 if not reasons:
-                    return match
+                    passed = True
+                    yield match
                 refused = refused or reasons
                 step = "pattern"
         except AotError:
@@ -241,8 +265,8 @@ class Cover:
                 f"node {NodeRef(node).onnx_name} ({node.op_type})",
                 "this is a defect of the backend, not of the model",
             ) from error
-        self._refuse(pattern, node, refused)
-        return None
+        if not passed:
+            self._refuse(pattern, node, refused)
 
     def _refuse(self, pattern: Pattern, node: ir.Node, reasons: Sequence[str]) -> None:
         for reason in reasons:

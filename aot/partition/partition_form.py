@@ -16,13 +16,11 @@ from aot.load.source import Opened
 from aot.normalise import check_size, normalise
 from aot.options import Options
 from aot.partition.annotate import annotate
-from aot.partition.assign_layouts import cover_layouts
 from aot.partition.claims import load_options
 from aot.partition.control_flow import select_all
-from aot.partition.cost_model import costs_for
+from aot.partition.cost.costs import costs_for
 from aot.partition.kept import check_kept
 from aot.partition.result import Partition, cheaper
-from aot.partition.select_by_cost import all_plain
 from aot.vendor.backend import Backend
 
 
@@ -43,7 +41,6 @@ def partition_form(
     tried both ways: a kept operator is not always worth what it prevents.
     """
     costs = costs_for(options) if options.partition == "cost" else None
-    layouts = cover_layouts(costs.lanes) if costs is not None else all_plain
     limit = options.offload_limit
     select = partial(
         select_all,
@@ -52,7 +49,6 @@ def partition_form(
         survey=survey,
         marked_only=marked_only,
         costs=costs,
-        layouts=layouts,
     )
     preferred = next((b.name for b in backends if b.name not in marked_only), "")
     form = partial(_form, opened, options, select=select, preferred=preferred, stage=stage)

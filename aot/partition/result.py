@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from aot.ir.deferred_import import ir
+from aot.partition.cost.pricing import SEVERAL_FORMS, Pricing
 from aot.partition.covering import Refusal
 from aot.partition.graph import is_view
-from aot.partition.proof import SEVERAL_FORMS
 from aot.partition.regions import RegionCertificate
-from aot.partition.select_by_cost import Pricing
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
 

@@ -6,7 +6,8 @@ Matches of vendors are then merged into regions (see `regions`), and the result 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aot.errors import AotError, UnsupportedError, raise_all
@@ -15,17 +16,17 @@ from aot.ir.graph_nodes import NAME_KEY, WHY_KEY
 from aot.ir.node_traits import moves_no_byte
 from aot.partition.annotate import mark_of
 from aot.partition.check import check_partition
-from aot.partition.cost_model import Costs
+from aot.partition.cost.costs import Costs
+from aot.partition.cost.pricing import LIMITED, Pricing
+from aot.partition.cost.tiles import cheapest
 from aot.partition.covering import FREE, PORTABLE, Cover, Refusal
-from aot.partition.graph import dependencies, node_dependencies
+from aot.partition.graph import dependencies, is_view, node_dependencies
 from aot.partition.limited_regions import ordered_by
 from aot.partition.limits import Rule
 from aot.partition.no_match_reasons import no_match_reasons
-from aot.partition.proof import GIVEN_BACK, LIMITED
 from aot.partition.region_rules import not_whole, rules_for
 from aot.partition.regions import RegionCertificate, Regions, merge_regions, quotient_order
 from aot.partition.result import Partition, Selected
-from aot.partition.select_by_cost import Layouts, Pricing, all_plain, cheapest
 from aot.partition.user_regions import merge_around, prove_convex
 from aot.partition.views import Chosen, made_inside, without_last
 from aot.shapes.cures import YOURS, binds
@@ -34,6 +35,8 @@ from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import OpPat, Var
 
 NO_BACKEND = "none"
+Groups = Mapping[int, str]
+NO_GROUPS: Groups = {}
 
 
 def select(
@@ -43,13 +46,11 @@ def select(
     survey: bool = False,
     marked_only: Collection[str] = (),
     costs: Costs | None = None,
-    layouts: Layouts = all_plain,
 ) -> Partition:
     """Cover `graph` with matches of `backends`, the first named winning.
 
     What the user says of a node (`annotate`) comes first; the backends named in `marked_only` get
-    nothing else. With `costs` nodes go where they cost least instead; `layouts` says how the
-    matches of a cover lay out their values, so that conversions are paid for.
+    nothing else. With `costs` the partition is the cheapest one found instead.
     `offload_limit` keeps only that many regions, the first in the order they run; what the others
     held goes to portable C. With `survey` a node that no backend supports is given to the backend
     `none`, and every reason is kept: for reading, not for lowering (nothing is priced then).
@@ -59,28 +60,18 @@ def select(
     """
     cover = Cover(graph)
     _check_convex(cover)
-
-    def refill() -> None:
-        for backend in backends:
-            cover.match(backend, backend.name in marked_only)
-        if survey:
-            cover.match(_no_backend(cover.missing()), freely=True)
-        raise_all(_unsupported(n, backends, cover.refusals) for n in cover.missing())
-
+    filling = _Filling(backends, marked_only, survey)
     for backend in backends:
         if survey and backend is backends[-1]:
             cover.remember(no_match_reasons(cover, backends[:-1], marked_only))
         cover.match(backend, backend.name in marked_only)
     complete = not cover.missing()
-    refill()
+    filling.fill(cover)
     pricing = Pricing()
-    if costs is not None and complete:
-        refusals = cover.refusals
-        cover, pricing = cheapest(graph, backends, marked_only, costs, layouts)
-        cover.remember(refusals)
-        if _give_back(graph, cover, backends, costs, refill):
-            pricing = pricing.doubting(GIVEN_BACK)
-    chosen, regions, certificate = _with_regions(cover, backends, refill)
+    if costs is None or not complete:
+        chosen, regions, certificate = _with_regions(cover, filling)
+    else:
+        cover, chosen, regions, certificate, pricing = _cheapest(graph, cover, filling, costs)
     if offload_limit is not None and offload_limit < certificate.count:
         for (pattern, match), region in zip(chosen, regions, strict=True):
             if region >= offload_limit:
@@ -91,8 +82,7 @@ def select(
         raise_all(_unsupported(n, backends, cover.refusals) for n in cover.missing())
         chosen, regions = _renumbered(cover, chosen, regions, offload_limit)
         pricing = pricing.doubting(LIMITED) if pricing.prices else pricing
-    order = quotient_order(dependencies([m for _, m in chosen]), regions)
-    items = [Selected(p, m, p.backend, r) for (p, m), r in zip(chosen, regions, strict=True)]
+    items = _in_order(chosen, regions)
     nobodys = (PORTABLE, NO_BACKEND)
     matched = {n.name for s in items if s.backend not in nobodys for n in s.match.nodes}
     open_ = {n.name for s in items if s.backend == NO_BACKEND for n in s.match.nodes}
@@ -101,46 +91,69 @@ def select(
         for r in cover.refusals
         if r.node not in matched and (r.backend != PORTABLE or r.node in open_)
     ]
-    partition = Partition(tuple(items[i] for i in order), tuple(kept), certificate, pricing)
+    partition = Partition(tuple(items), tuple(kept), certificate, pricing)
     check_partition(graph, partition, backends)
     return partition
 
 
-def _give_back(
-    graph: ir.Graph,
-    cover: Cover,
-    backends: Sequence[Backend],
-    costs: Costs,
-    refill: Callable[[], None],
-) -> bool:
-    """Leave to portable C the regions that do not save what entering them costs; whether any."""
-    by_name = {b.name: b for b in backends}
-    portable = by_name[PORTABLE]
-    any_lost = False
-    while True:
-        chosen, regions, certificate = _with_regions(cover, backends, refill)
-        lost = False
-        for region in range(certificate.count):
-            inside = [pm for pm, r in zip(chosen, regions, strict=True) if r == region]
-            backend = by_name[inside[0][0].backend]
-            enter = costs.speed(backend).enter_ns
-            nodes = {id(n.ir) for _, m in inside for n in m.nodes}
-            if not enter or any(n in cover.marks for n in nodes):
-                continue
-            try:
-                other = portable_items(graph, nodes, portable)
-            except AotError:
-                continue
-            instead = sum(costs.of(portable, s.pattern, s.match)[0] for s in other)
-            spent = sum(costs.of(backend, p, m)[0] for p, m in inside)
-            if instead <= spent + enter:
-                for pattern, match in inside:
-                    cover.give_back(pattern, match)
-                lost = True
-        if not lost:
-            return any_lost
-        any_lost = True
-        cover.match(portable, freely=True)
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """Who computes the nodes that nobody has yet: `backends` in order, as `select` says."""
+
+    backends: Sequence[Backend]
+    marked_only: Collection[str]
+    survey: bool
+
+    def fill(self, cover: Cover) -> None:
+        """Give every node to somebody, or raise UnsupportedError for all that nobody computes."""
+        for backend in self.backends:
+            cover.match(backend, backend.name in self.marked_only)
+        if self.survey:
+            cover.match(_no_backend(cover.missing()), freely=True)
+        raise_all(_unsupported(n, self.backends, cover.refusals) for n in cover.missing())
+
+
+Merged = tuple[Chosen, list[int], RegionCertificate]
+
+
+def _cheapest(
+    graph: ir.Graph, preferred: Cover, filling: _Filling, costs: Costs
+) -> tuple[Cover, Chosen, list[int], RegionCertificate, Pricing]:
+    """The cheapest of the partitions tried: the best of the search, and that of every vendor alone.
+
+    `preferred` is the cover by priority. The search has no limits on regions, so the partition
+    made of its solution may cost more, and each is priced when it is ready.
+    """
+    backends, marked_only = filling.backends, filling.marked_only
+    tiles, solution, cover, groups = cheapest(graph, backends, marked_only, costs)
+    covers = [(cover, groups), (cover, NO_GROUPS), (preferred, NO_GROUPS)]
+    for first in backends:
+        alone = Cover(graph)
+        for backend in (first, *backends):
+            others = backend is not first and backend.name != PORTABLE
+            alone.match(backend, others or backend.name in marked_only)
+        covers.append((alone, NO_GROUPS))
+    bound = solution.bound if solution is not None else 0.0
+    best: tuple[float, Cover, Merged] | None = None
+    for tried, own in ((c, groups) for c, groups in covers if not c.missing()):
+        found = _with_regions(tried, filling, own)
+        total = tiles.total(graph, _in_order(found[0], found[1]))
+        if best is None or total < best[0]:
+            best = total, tried, found
+        if best[0] <= bound * (1 + 1e-9):
+            break
+    assert best is not None
+    total, cover, (chosen, regions, certificate) = best
+    cover.remember(preferred.refusals)
+    prices = [tiles.price(p.backend, m) for p, m in chosen if not is_view(m)]
+    pricing = Pricing(tuple(prices), total, bound, tuple(tiles.doubts))
+    return cover, chosen, regions, certificate, pricing
+
+
+def _in_order(chosen: Chosen, regions: Sequence[int]) -> list[Selected]:
+    """The matches in the order they run."""
+    order = quotient_order(dependencies([m for _, m in chosen]), regions)
+    return [Selected(*chosen[i], chosen[i][0].backend, regions[i]) for i in order]
 
 
 def portable_items(graph: ir.Graph, nodes: Collection[int], portable: Backend) -> list[Selected]:
@@ -164,13 +177,13 @@ def _no_backend(nodes: Sequence[ir.Node]) -> Backend:
     return Backend(NO_BACKEND, folder=Path(__file__).parent, patterns=patterns)
 
 
-def _with_regions(
-    cover: Cover, backends: Sequence[Backend], refill: Callable[[], None]
-) -> tuple[Chosen, list[int], RegionCertificate]:
+def _with_regions(cover: Cover, filling: _Filling, groups: Groups = NO_GROUPS) -> Merged:
     """The matches in topological order, their regions, the certificate.
 
-    What the limits of a backend leave in no region goes to other backends, with the reason.
+    What the limits of a backend leave in no region goes to other backends, with the reason. Matches
+    of one of `groups`, by id() of their last nodes, are a region where all are within the limits.
     """
+    backends = filling.backends
     number = {b.name: i for i, b in enumerate(backends) if b.name != PORTABLE}
     vendors = {b.name: b for b in backends if b.name in number}
     while True:
@@ -182,14 +195,14 @@ def _with_regions(
         returned = not_whole(chosen, colours, rules)
         if not returned:
             proven = {c: rule for c, rule in rules.items() if not rule.limits.whole}
-            found = _merged(cover, chosen, colours, proven, homes)
+            found = _merged(cover, chosen, colours, proven, homes, groups)
             returned = dict(found.given_back)
         if not returned:
             return *without_last(chosen, homes, found.region, portable), found.certificate
         for v, why in returned.items():
             if homes[v] == v:
                 cover.refuse(*chosen[v], why)
-        refill()
+        filling.fill(cover)
 
 
 def _merged(
@@ -198,15 +211,31 @@ def _merged(
     colours: Sequence[int],
     rules: Mapping[int, Rule],
     homes: Sequence[int],
+    groups: Groups,
 ) -> Regions:
-    """The regions of the matches, those of the user by themselves, views where `homes` are."""
+    """The regions of the matches: those of the user and `groups` by themselves, views at home."""
     own = [_label(cover, p, m) for p, m in chosen]
-    labels = [own[i] for i in homes]
     needs = dependencies([m for _, m in chosen])
-    if any(labels) or homes != list(range(len(chosen))):
-        names = [_spelled(m) for _, m in chosen]
-        return merge_around(needs, colours, labels, names, rules, homes)
-    return merge_regions(needs, colours, rules=rules)
+    names = [_spelled(m) for _, m in chosen]
+
+    def merged(labels: Sequence[str]) -> Regions:
+        at_home = [labels[i] for i in homes]
+        if any(labels) or homes != list(range(len(chosen))):
+            return merge_around(needs, colours, at_home, names, rules, homes)
+        return merge_regions(needs, colours, rules=rules)
+
+    found = merged(own)
+    asked = [a or groups.get(id(m.root.ir), "") for a, (_, m) in zip(own, chosen, strict=True)]
+    limited: dict[str, list[int]] = {}
+    for v, home in enumerate(homes):
+        if asked[home] and colours[v] in rules:
+            limited.setdefault(asked[home], []).append(v)
+    if asked == own or any(rules[colours[vs[0]]].why_not(vs) for vs in limited.values()):
+        return found
+    least, found = found.certificate.lower_bound, merged(asked)
+    count = found.certificate.count
+    certificate = replace(found.certificate, lower_bound=least, optimal=count == least)
+    return replace(found, certificate=certificate)
 
 
 def _check_convex(cover: Cover) -> None:

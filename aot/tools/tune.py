@@ -19,7 +19,7 @@ from typing import Any
 from aot.errors import TargetError, UsageError
 from aot.npz import write_bytes
 from aot.options import Options
-from aot.partition.cost_model import VERSION, key_of, read_costs
+from aot.partition.cost.costs import VERSION, key_of, read_costs
 from aot.plan.compiled import Compiled
 from aot.target import load_target
 from aot.tools.build import build

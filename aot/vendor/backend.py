@@ -188,6 +188,11 @@ class Pattern:
                 return [f"dtype {small[0]} (elements share bytes)"]
         return [reason for c in self._checks for ok, reason in c(m) if not ok]
 
+    @property
+    def lays_out(self) -> bool:
+        """Whether the pattern has a rule for layouts."""
+        return self._layouts is not None
+
     def choose_layouts(self, m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
         """Layouts wanted by name; names left out are plain."""
         return {} if self._layouts is None else self._layouts(m, incoming, vlen)

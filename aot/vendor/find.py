@@ -19,7 +19,7 @@ from aot.load.source import Opened
 from aot.ops.registry import load_all
 from aot.options import Options
 from aot.partition.annotate import user_backends
-from aot.partition.cost_model import costs_for
+from aot.partition.cost.costs import costs_for
 from aot.partition.result import Selected
 from aot.target import Target, load_target
 from aot.vendor.backend import Backend, BackendOptions

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,15 @@ import pytest
 from aot.cli import main
 from aot.errors import BackendError, UsageError
 from aot.ir.layout import blocked
+from aot.ops.registry import load_all
 from aot.options import Options
-from aot.partition.assign_layouts import cover_layouts
-from aot.partition.cost_model import Costs, key_of, macs_of, read_costs
+from aot.partition.cost.costs import Costs, key_of, macs_of, read_costs
 from aot.partition.result import Partition
 from aot.partition.select import select
 from aot.pipeline import partition_model
 from aot.target import load_target
 from aot.tools.explain import explain
-from aot.vendor.backend import Backend, Speed
+from aot.vendor.backend import Backend, Limits, Speed
 from graphs import model
 from partition_graphs import host, typed_graph, vendor
 
@@ -62,7 +63,6 @@ def with_costs(backend: Backend, lanes: int = 1, **costs: float) -> Partition:
         graph(),
         [backend, portable],
         costs=Costs(lanes, table([backend, portable], named)),
-        layouts=cover_layouts(lanes),
     )
 
 
@@ -101,12 +101,65 @@ def test_layout_changes_count() -> None:
     assert taken(with_costs(acme(), 16, **apart)) == ["acme", "c", "acme", "c"]
 
 
+def tangled(r: random.Random) -> tuple[ir.Graph, list[Backend]]:
+    """Up to 9 operators, some of them views, and two vendors: fused matches, blocks, borders."""
+    loaded: list[Any] = []
+    for i in range(r.randint(3, 9)):
+        reads = [f"t{r.randrange(max(0, i - 3), i)}" if i else "x" for _ in range(2)]
+        kind = r.choice(("Exp", "Sin", "Abs", "Add", "Mul", "Reshape"))
+        second = {"Add": reads[1], "Mul": reads[1], "Reshape": r.choice(("s", "u"))}.get(kind, "")
+        loaded.append((kind, f"{reads[0]} {second}".strip(), f"t{i}"))
+    consts = {"s": np.array([1, 16, 4, 4]), "u": np.array([1, 16, 4, 4])}
+    graph = typed_graph(loaded, [1, 16, 4, 4], f"t{len(loaded) - 1}", consts)
+    used = {v for row in loaded for v in row[1].split()}
+    for node in [n for n in graph if n.outputs[0].name not in used][:-1]:
+        graph.outputs.append(node.outputs[0])
+    backends = [vendor("one", "Exp", "Sin", "Add"), vendor("two", "Abs", "Mul", "Exp"), host()]
+    backends[0].pattern(lambda op, x: op.Sin(op.Exp(x))).name = "exp_sin"
+    backends[1].pattern(lambda op, x, z: op.Mul(op.Abs(x), z)).name = "abs_mul"
+    backends[2].pattern(lambda op, x, how: op.Reshape(x, how)).name = "reshape"
+    for backend in backends:
+        for pattern in backend.patterns:
+            time = float(r.randint(20, 300))
+            pattern.cost(lambda m, _ns=time: _ns)
+            if r.random() < 0.3 and pattern.name != "reshape":
+                pattern.layouts(lambda m, incoming, v: {n: blocked(v) for n in m.values})
+        if backend.name != "c" and r.random() < 0.7:
+            backend.speed = Speed(1, 1, 0, r.choice((0.0, 60.0)), r.choice((0.0, 20.0)))
+    return graph, backends
+
+
+def test_what_a_partition_costs_is_what_the_search_says() -> None:
+    """Two programs price it: one that chooses, one that looks at the result, views and all."""
+    assert load_all().patterns  # the trait of views
+    r, offloaded, views = random.Random(5), 0, 0
+    for _ in range(150):
+        graph, backends = tangled(r)
+        found = select(graph, backends, costs=Costs(16))
+        assert found.pricing.optimal, found.pricing
+        offloaded += len(found.regions)
+        views += sum(s.is_view and s.region >= 0 for s in found.items)
+    assert offloaded > 100 and views > 5
+
+
 def test_a_region_that_does_not_save_what_entering_costs_is_given_back() -> None:
     eager = acme()
     eager.speed = Speed(1, 1, enter_ns=50)
     assert taken(with_costs(eager, acme_exp=80, acme_sin=200)) == ["c"] * 4
     eager.speed = Speed(1, 1, enter_ns=15)
     assert taken(with_costs(eager, acme_exp=80, acme_sin=200)) == ["acme", "c", "acme", "c"]
+
+
+@pytest.mark.parametrize(("most", "proven"), [(4, True), (3, False)])
+def test_limits_are_kept_and_what_they_cost_is_said(most: int, proven: bool) -> None:
+    """One region of four would be the cheapest; two of less cost another entry."""
+    eager = acme()
+    eager.speed, eager.limits = Speed(1, 1, enter_ns=50), Limits(nodes=most)
+    found = with_costs(eager, acme_exp=10, acme_sin=20)
+    assert [len(r.items) for r in found.regions] == ([4] if proven else [3, 1])
+    assert found.pricing.total == pytest.approx(110.0 if proven else 160.0)
+    assert found.pricing.optimal == proven
+    assert proven or "at most 45.5 % from the cheapest" in found.text()
 
 
 def test_the_cheapest_of_several_lowerings_is_taken() -> None:
@@ -124,7 +177,7 @@ def test_what_the_user_gives_to_a_backend_stays_there() -> None:
     g = graph()
     next(iter(g)).metadata_props["aot.backend"] = "acme"
     costs = Costs(1, table([acme(), host()], {f"acme.{n}": 1e6 for n in ("exp", "sin")} | C))
-    assert taken(select(g, [acme(), host()], costs=costs, layouts=cover_layouts(costs.lanes))) == [
+    assert taken(select(g, [acme(), host()], costs=costs)) == [
         "acme",
         "c",
         "c",
@@ -143,7 +196,7 @@ def test_three_backends_and_a_node_only_one_of_them_computes() -> None:
     for b, ns in ((one, 50.0), (two, 40.0), (portable, 45.0)):
         for p in b.patterns:
             p.cost(lambda m, ns=ns: ns)
-    found = select(g, [one, two, portable], costs=Costs(), layouts=cover_layouts(Costs().lanes))
+    found = select(g, [one, two, portable], costs=Costs())
     assert taken(found) == ["two", "two", "one", "two"]
     assert found.pricing.total == pytest.approx(170.0)
     assert found.pricing.total == pytest.approx(found.pricing.bound)
@@ -166,7 +219,7 @@ def test_a_cost_that_is_no_number_is_the_backends_fault() -> None:
     made = acme()
     made.patterns[0].cost(lambda m: float("nan"))
     with pytest.raises(BackendError, match=r"acme\.exp: its cost is nan ns"):
-        select(graph(), [made, host()], costs=Costs(), layouts=cover_layouts(Costs().lanes))
+        select(graph(), [made, host()], costs=Costs())
 
 
 def test_explain_says_what_the_alternatives_cost() -> None:
@@ -260,7 +313,7 @@ def test_the_file_of_a_partition_remembers_which_lowering_was_chosen() -> None:
     names = {f"c.{p.name}": 100.0 for p in portable.patterns}
     costs = {**names, "acme.exp": 80.0, "acme.other": 10.0, "acme.sin": 1.0}
     known = Costs(1, table([made, portable], costs))
-    found = select(loaded.graph, [made, portable], costs=known, layouts=cover_layouts(known.lanes))
+    found = select(loaded.graph, [made, portable], costs=known)
     assert [s.pattern.name for s in found.items] == ["other", "sin", "other", "sin"]
     loaded.opset_imports[""] = onnx.defs.onnx_opset_version()
     again = ir.from_proto(load_again(serialise(loaded, found)))

@@ -17,8 +17,7 @@ from aot.ir.check_program import check_program
 from aot.ir.program import Role
 from aot.lower.lower import lower
 from aot.options import Options
-from aot.partition.assign_layouts import cover_layouts
-from aot.partition.cost_model import Costs
+from aot.partition.cost.costs import Costs
 from aot.partition.select import select
 from aot.pipeline import compile_model
 from aot.target import load_target
@@ -93,7 +92,7 @@ def test_a_trip_that_does_not_pay_is_not_made(device: Backend) -> None:
         for p in portable.patterns:
             p.cost(lambda m, size=size: size * 2.0)
         graph = typed_graph(rows, [size], "b")
-        found = select(graph, [device, portable], costs=Costs(), layouts=cover_layouts(1))
+        found = select(graph, [device, portable], costs=Costs())
         assert {s.backend for s in found.items} == {taken}
 
 

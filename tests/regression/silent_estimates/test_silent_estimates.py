@@ -14,7 +14,7 @@ import pytest
 
 from aot.cli import main
 from aot.options import Options
-from aot.partition.cost_model import key_of
+from aot.partition.cost.costs import key_of
 from aot.pipeline import partition_model
 from aot.target import load_target
 from aot.tools.tune import Tuned, write_table

@@ -9,9 +9,10 @@ computes, so that it serves other models with the same layers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from aot.errors import BackendError, UsageError, one_line
@@ -26,6 +27,8 @@ from aot.vendor.match import Match, NodeRef, ValueRef
 
 Shape = tuple[int, ...]
 VERSION = 1
+#: How much an estimate must be better than measured times to be chosen.
+DOUBT = 2.0
 #: Portable C on one lane of a vector: multiplications and bytes per nanosecond.
 PORTABLE_MACS, PORTABLE_BYTES = 3.0, 0.6
 
@@ -34,12 +37,14 @@ PORTABLE_MACS, PORTABLE_BYTES = 3.0, 0.6
 class Costs:
     """Costs on one machine: `lanes` floats to a vector, measured medians by `key_of` a match.
 
-    `reorder_bytes_per_ns` is how fast a layout is changed.
+    `reorder_bytes_per_ns` is how fast a layout is changed. Estimates of a backend are multiplied by
+    what `slower` has for its name.
     """
 
     lanes: int = 1
     measured: Mapping[str, float] = field(default_factory=dict)
     reorder_bytes_per_ns: float = 4.0
+    slower: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, backend: Backend, pattern: Pattern, match: Match) -> tuple[float, bool]:
         """(nanoseconds of a match, whether they were measured); a view takes none."""
@@ -48,12 +53,27 @@ class Costs:
         known = self.measured.get(key_of(pattern, match))
         if known is not None:
             return known, True
+        factor = self.slower.get(backend.name, 1.0)
         own = _estimate(pattern, match)
         if own is not None:
-            return own, False
+            return own * factor, False
         speed = self.speed(backend)
         work = macs_of(match) / speed.macs_per_ns + bytes_of(match) / speed.bytes_per_ns
-        return speed.call_ns + work, False
+        return (speed.call_ns + work) * factor, False
+
+    def calibrated(self, matches: Iterable[tuple[Backend, Pattern, Match]]) -> Costs:
+        """The same with estimates made comparable to what was measured of the same backend.
+
+        They are scaled by the median of measured to estimated times, and by DOUBT: of many
+        estimates those that are too low would be chosen.
+        """
+        ratios: dict[str, list[float]] = {}
+        for backend, pattern, match in matches if self.measured else ():
+            time, known = self.of(backend, pattern, match)
+            guess = replace(self, measured={}).of(backend, pattern, match)[0]
+            if known and guess > 0:
+                ratios.setdefault(backend.name, []).append(time / guess)
+        return replace(self, slower={b: DOUBT * median(r) for b, r in ratios.items()})
 
     def speed(self, backend: Backend) -> Speed:
         """The backend's, or portable C's on this machine."""
