@@ -20,6 +20,8 @@ from aot.errors import AotError, UsageError
 from aot.options import Options
 from aot.tools.run import execute, open_out
 from aot.vendor.ethos_u import backend, configs
+from aot.vendor.ethos_u.tflite import Network
+from aot.vendor.ethos_u.vela import Refused, worker
 from aot.vendor.find import backends_for
 from corpus_models import tflite_outputs
 from needs import need_module
@@ -122,11 +124,16 @@ def layer(net: Net, x: str, w: tuple[int, ...], out: str | None = None, **attrs:
 
 
 def in_two_regions() -> Net:
-    """Two convolutions, and between them an operator that the NPU does not have."""
+    """A convolution, an operator that the NPU does not have, a convolution whose result becomes a
+    row of a product."""
     net = Net(x=("int8", (1, 3, 6, 6)))
     first = layer(net, "x", (4, 3, 3, 3))
     between = net.q(net.add("Sin", net.dq(first, 0.05, np.int8(3))), 0.05, np.int8(3))
-    layer(net, between, (4, 4, 1, 1), out="y")
+    image = layer(net, between, (5, 4, 1, 1))
+    row = net.add("Reshape", image, np.array([1, 80]))
+    weights = net.dq(net.const(quantised_values(80, 7)), 0.01, np.int8(0))
+    y = net.add("MatMul", net.dq(row, 0.05, np.int8(3)), weights)
+    net.q(y, 0.05, np.int8(3), out="y")
     return net
 
 
@@ -153,7 +160,12 @@ def test_whose_driver_runs_a_region(tmp_path: Path) -> None:
     compile_to(in_two_regions().model(y="int8"), out, options, configure=False)
     x = [quantised_values(1, 3, 6, 6)]
     built(out)
-    assert len(np.unique(execute(open_out(out), x)[0])) > 1
+    files = sorted((out / "bundle" / "ethos_u").glob("*.tflite"))
+    (first,) = interpreted(files[0], {"x": x[0]}).values()
+    sines = np.sin((first.astype(np.float32) - 3) * np.float32(0.05)) / np.float32(0.05)
+    between = json.loads(files[1].with_suffix(".json").read_text())["inputs"][0]["name"]
+    fed = {between: np.clip(np.rint(sines) + 3, -128, 127).astype(np.int8)}
+    assert np.array_equal(execute(open_out(out), x)[0], interpreted(files[1], fed)["y"])
     for npu, fails in (("0/8", ""), ("", "2")):
         built(out, f"-DAOT_ETHOS_U_STANDIN_NPU={npu}", f"-DAOT_ETHOS_U_STANDIN_FAIL={fails}")
         with pytest.raises(AotError, match="a vendor library reported an error"):
@@ -213,7 +225,7 @@ REFUSED = [
         convolution((1, 4, 9, 9), (4, 1, 3, 3), group=4, strides=[5, 5]),
         "stride 5 (needs at most 3)",
     ),
-    (unary("AveragePool", (0.06, 3), kernel_shape=[2, 2]), "(need to be those of x)"),
+    (unary("AveragePool", (0.06, 3), kernel_shape=[2, 2]), "differ from those of x"),
     (
         unary("AveragePool", SAME, kernel_shape=[9, 1], pads=[4, 0, 4, 0]),
         "padded window of side 9 (needs at most 8)",
@@ -279,3 +291,14 @@ def test_vela_is_not_installed() -> None:
     with pytest.raises(UsageError) as caught:
         backends_for(("ethos_u:u55-128",))
     assert caught.value.hint == "pip install 'aotc[ethos-u]'"
+
+
+def test_a_network_that_vela_cannot_read() -> None:
+    """Vela ends its process for it; the next network has another one."""
+    npu = configs.named("u55-128")
+    with pytest.raises(Refused, match="Vela ended: "):
+        worker.compile(npu, b"no network")
+    net = Network()
+    x, y = (net.tensor((1, 4), 0.5, 0, name) for name in "xy")
+    net.op("RELU", [x], y)
+    assert worker.compile(npu, net.data([x], [y])).cycles > 0

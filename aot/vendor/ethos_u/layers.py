@@ -43,7 +43,7 @@ from aot.vendor.ethos_u.layer import (
     window_geometry,
 )
 from aot.vendor.ethos_u.rules import kept
-from aot.vendor.ethos_u.tflite import SAME, VALID
+from aot.vendor.ethos_u.tflite import SAME, VALID, ints
 from aot.vendor.ethos_u.values import (
     Builder,
     Checks,
@@ -62,12 +62,23 @@ def average_fits(m: Match, npu: Npu) -> Checks:
     yield from conditions
     if m.x.rank in (3, 4) and holds(conditions):
         found = QuantisedPool.of(m)
-        same = (found.x.s, found.x.z) == (found.y.s, found.y.z)
-        yield same, "scale or zero point of the average differ (need to be those of x)"
+        whole = average_window(found).kernel == _space(m) and max(found.result) == 1
+        whole = whole and tuple(found.limits) == found.y.range  # MEAN has no activation
+        yield whole or _same(found), "scale or zero point of the average differ from those of x"
         yield from activation_fits(found.limits, found.y)
         reaches = any(found.window.before + found.window.after)
         yield not (reaches and found.counts_padding), "padding that counts"
         yield from _pool_fits("average", average_window(found), m, npu)
+
+
+def _same(found: QuantisedPool) -> bool:
+    return (found.x.s, found.x.z) == (found.y.s, found.y.z)
+
+
+def _space(m: Match) -> tuple[int, ...]:
+    """Height and width of x."""
+    height, width = ((1,) * (4 - m.x.rank) + tuple(m.x.shape[2:]))[-2:]
+    return height, width
 
 
 def average_window(found: QuantisedPool) -> WindowShape:
@@ -100,9 +111,12 @@ def _pool(b: Builder, kind: str, window: WindowShape, m: Match, act: int) -> Non
 
 
 def emit_average(b: Builder, m: Match) -> None:
-    """AVERAGE_POOL_2D."""
+    """AVERAGE_POOL_2D, or MEAN where the result has a scale of its own."""
     found = QuantisedPool.of(m)
     act = activation(found.limits, found.y) or 0
+    if not _same(found):
+        b.net.op("MEAN", [b.read(m.x), b.net.const(ints([1, 2]))], b.enter(m.y), keep=True)
+        return
     _pool(b, "AVERAGE_POOL_2D", average_window(found), m, act)
 
 
@@ -264,6 +278,9 @@ def average_cases() -> Iterator[Case]:
         named: dict[str, Any] = attrs
         given = (quantised_values(*shape), step, zero, step, zero)
         yield case(*given, const=(1, 2, 3, 4), **named)
+    square: dict[str, Any] = {"pool.kernel_shape": [5, 5]}
+    other = np.array(0.0287, np.float32), np.array(-128, np.int8)
+    yield case(quantised_values(1, 9, 5, 5), step, zero, *other, const=(1, 2, 3, 4), **square)
 
 
 def maximum_cases() -> Iterator[Case]:

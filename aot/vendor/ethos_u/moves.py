@@ -201,8 +201,10 @@ def emit_transpose(b: Builder, m: Match) -> None:
 
 def emit_reshape(b: Builder, m: Match) -> None:
     """RESHAPE of what is stored in ONNX's order."""
-    flat = ValueRef(m.x.ir)
-    b.define(m.y, b.net.reshape(b.turned(b.read(m.x), m.x, range(m.x.rank), flat), shape_of(m.y)))
+    x, flat = b.read(m.x), ValueRef(m.x.ir)
+    if m.x.layout.blocked and m.y.rank == 2 and m.y.shape[0] == m.x.shape[0]:
+        b.flattened[m.y.name] = x, m.x
+    b.define(m.y, lambda: b.net.reshape(b.turned(x, m.x, range(m.x.rank), flat), shape_of(m.y)))
 
 
 def reads_last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:

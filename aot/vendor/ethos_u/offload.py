@@ -36,6 +36,8 @@ NAME, HEADER = "ethos_u", "aot_ethos_u.h"
 FOLDER = Path(__file__).parent
 SOURCES = ("aot_ethos_u.c", "aot_ethos_u_standin.c", "aot_ethos_u_driver.h", HEADER)
 LAYERS: dict[str, Layer] = {layer.name: layer for layer in (*PRODUCTS, *COMPUTING, *MOVING)}
+#: Layers that a region cannot be of alone.
+MOVES = ("qreshape", "qtranspose")
 #: Tensors that enter and leave a region: what one call can name.
 MOST_TENSORS = 8
 #: Bytes to whose multiples the NPU's addresses are aligned.
@@ -69,26 +71,28 @@ class Machine:
             except Refused as refused:
                 yield False, str(refused)
 
-    def alone(self, layer: Layer, m: Match) -> Compiled:
-        """A match as a network of its own; raises Refused."""
+    def alone(self, layer: Layer, m: Match) -> Compiled | None:
+        """A match as a network of its own, None for one that moves nothing; raises Refused."""
         arriving = {n: channels_last(v) for n, v in m.inputs() if v.rank > 2}
         incoming = {n: arriving.get(n, v.layout) for n, v in m.inputs()}
         stored = m.with_layouts(layer.layouts(m, incoming, 1))
         inputs = [v for _, v in stored.inputs() if not v.is_const]
-        network, _, _ = network_of([(layer, stored)], inputs, list(stored.outputs()))
-        return worker.compile(self.npu, network, self.objective)
+        network = network_of([(layer, stored)], inputs, stored.outputs())
+        return worker.compile(self.npu, network, self.objective) if network else None
 
     def nanoseconds(self, layer: Layer, m: Match) -> float:
         """Vela's estimate of a match alone."""
         try:
-            return self.alone(layer, m).cycles * 1e9 / self.npu.clock
+            made = self.alone(layer, m)
         except Refused:
             return float("inf")
+        return 0.0 if made is None else made.cycles * 1e9 / self.npu.clock
 
     def fits(self, region: RegionView) -> Checks:
         """Checks of a region: what one call can name, and that it computes something."""
         count = len(region.inputs) + len(region.outputs)
         yield count <= MOST_TENSORS, f"{count} inputs and outputs (at most {MOST_TENSORS})"
+        yield any(p.name not in MOVES for p, _ in region.matches), "nothing of it computes"
 
     def lower(self, c: Recorder, region: RegionView) -> None:
         """A region as one call of the driver: its command stream, weights and scratch.
@@ -96,7 +100,7 @@ class Machine:
         Raises BackendError where Vela leaves a part of it to the CPU.
         """
         matches = [(LAYERS[p.name], m) for p, m in region.matches]
-        network, inputs, outputs = network_of(matches, region.inputs, region.outputs)
+        network = network_of(matches, region.inputs, region.outputs)
         try:
             made = worker.compile(self.npu, network, self.objective)
         except Refused as refused:
@@ -105,36 +109,33 @@ class Machine:
         c.covers(
             [m for _, m in region.matches], f"{made.operations} operations, {made.cycles} cycles"
         )
-        record(c, made, self.npu, inputs, outputs)
+        record(c, made, self.npu, region)
         name = f"ethos_u/region_{region.index}"
         c.attach(f"{name}.tflite", network)
-        c.attach(f"{name}.json", report(made, self.npu, inputs, outputs))
+        c.attach(f"{name}.json", report(made, self.npu, region))
 
 
 def network_of(
     matches: Iterable[tuple[Layer, Match]],
     inputs: Iterable[ValueRef],
     outputs: Iterable[ValueRef],
-) -> tuple[bytes, list[ValueRef], list[ValueRef]]:
-    """The file of a network, and its inputs and outputs in the file's order."""
+) -> bytes:
+    """The file of a network; empty where nothing is computed."""
     b = Builder()
-    entering, leaving = list(inputs), list(outputs)
-    heads = [b.enter(v) for v in entering]
+    heads = [b.enter(v) for v in inputs]
     for layer, m in matches:
         layer.emit(b, m)
-    tails = [b.read(v) for v in leaving]
-    return b.net.data(heads, tails), entering, leaving
+    tails = [b.read(v) for v in outputs]
+    return b.net.data(heads, tails) if b.net.computes else b""
 
 
-def record(
-    c: Recorder, made: Compiled, npu: Npu, inputs: list[ValueRef], outputs: list[ValueRef]
-) -> None:
+def record(c: Recorder, made: Compiled, npu: Npu, region: RegionView) -> None:
     """Record the call that runs a compiled region."""
     stream = c.const(np.frombuffer(made.commands, np.uint8), "commands", align=ALIGN)
     weights = c.const(np.frombuffer(made.weights or bytes(ALIGN), np.uint8), "weights", align=ALIGN)
     scratch = c.scratch(made.scratch, "activations", align=ALIGN)
     fast = c.scratch(made.fast, "fast", align=ALIGN)
-    tensors: list[Operand] = [*map(c.read, inputs), *map(c.write, outputs)]
+    tensors: list[Operand] = [*map(c.read, region.inputs), *map(c.write, region.outputs)]
     unused = MOST_TENSORS - len(tensors)
     places = [*made.inputs, *made.outputs, *[(0, 0, 0)] * unused]
     params = c.params(
@@ -144,8 +145,8 @@ def record(
         weights=max(len(made.weights), ALIGN),
         scratch=made.scratch,
         fast=made.fast,
-        inputs=len(inputs),
-        outputs=len(outputs),
+        inputs=len(region.inputs),
+        outputs=len(region.outputs),
         region=[p[0] for p in places],
         at=[p[1] for p in places],
         bytes=[p[2] for p in places],
@@ -154,14 +155,14 @@ def record(
     c.call("aot_ethos_u_run", *operands, status=True, macs=made.macs)
 
 
-def report(made: Compiled, npu: Npu, inputs: list[ValueRef], outputs: list[ValueRef]) -> bytes:
+def report(made: Compiled, npu: Npu, region: RegionView) -> bytes:
     """What enters and leaves a region, and what Vela estimates of it, as JSON."""
     numbers = {k: v for k, v in asdict(made).items() if isinstance(v, int | dict)}
     known = {"npu": npu.name, "system": npu.system, "memory": npu.memory, "clock": npu.clock}
     sizes = {"commands": len(made.commands), "weights": len(made.weights)}
     ends = {
         kind: [{"name": v.onnx_name, "channels_last": v.layout.blocked} for v in values]
-        for kind, values in (("inputs", inputs), ("outputs", outputs))
+        for kind, values in (("inputs", region.inputs), ("outputs", region.outputs))
     }
     return (
         json.dumps({**known, **numbers, **sizes, **ends}, indent=1, sort_keys=True).encode() + b"\n"

@@ -105,10 +105,13 @@ def emit_dense(b: Builder, m: Match) -> None:
     """FULLY_CONNECTED on rows."""
     found = QuantisedProduct.of(m, TFLITE)
     n, k = found.w.data.shape
-    x = b.net.reshape(b.read(m.x), (math.prod(m.x.shape) // k, k))
+    x, data = b.flattened.get(m.x.name), found.w.data
+    if x is not None:  # the weights turn instead of the image
+        data = np.moveaxis(data.reshape(n, *x[1].shape[1:]), 1, -1).reshape(n, k)
+    rows = b.net.reshape(b.read(m.x) if x is None else x[0], (math.prod(m.x.shape) // k, k))
     act = activation(found.limits, found.y) or 0
     y = rows_of(b, m.y, n)
-    b.net.op("FULLY_CONNECTED", [x, *_operands(b, found, found.w.data, 0)], y, activation=act)
+    b.net.op("FULLY_CONNECTED", [rows, *_operands(b, found, data, 0)], y, activation=act)
     finish_rows(b, m.y, y)
 
 

@@ -35,6 +35,7 @@ OPERATORS: Mapping[str, tuple[int, int, str]] = {
     "HARD_SWISH": (117, 91, ""),
     "LEAKY_RELU": (98, 75, "alpha:float32"),
     "LOGISTIC": (14, 0, ""),
+    "MEAN": (40, 27, "keep:bool"),
     "MAX_POOL_2D": (17, 5, "padding:int8 stride_w stride_h kernel_w kernel_h activation:int8"),
     "MUL": (18, 21, "activation:int8"),
     "PAD": (34, 22, ""),
@@ -109,6 +110,11 @@ class Network:
         one = scales.size == 1
         self.steps.append((float(scales[0]), int(zeros[0])) if one else (0.0, 0))
         return len(self._tensors) - 1
+
+    @property
+    def computes(self) -> bool:
+        """Whether an operator is more than another shape."""
+        return self._codes not in ([], ["RESHAPE"])
 
     def shape(self, tensor: int) -> Shape:
         """The shape of a tensor."""

@@ -105,10 +105,15 @@ def with_positions(*names: str) -> LayoutRule:
 
 @dataclass(slots=True)
 class Builder:
-    """A network and the values that it knows, by name and layout."""
+    """A network and the values that it knows, by name and layout.
+
+    `flattened` are images with their channels last whose elements in ONNX's order are a row each,
+    by the name of the rows: (tensor, image).
+    """
 
     net: Network = field(default_factory=Network)
-    _known: dict[str, tuple[int, ValueRef]] = field(default_factory=dict)
+    flattened: dict[str, tuple[int, ValueRef]] = field(default_factory=dict)
+    _known: dict[str, tuple[int | Callable[[], int], ValueRef]] = field(default_factory=dict)
 
     def enter(self, value: ValueRef) -> int:
         """A tensor for a value that comes from outside, or that an operator makes; its number."""
@@ -116,8 +121,8 @@ class Builder:
         self.define(value, made)
         return made
 
-    def define(self, value: ValueRef, tensor: int) -> None:
-        """Let `tensor` hold a value."""
+    def define(self, value: ValueRef, tensor: int | Callable[[], int]) -> None:
+        """Let `tensor` hold a value; a function makes it when it is first read."""
         self._known[value.name] = tensor, value
 
     def knows(self, value: ValueRef) -> bool:
@@ -130,6 +135,9 @@ class Builder:
             data = np.transpose(np.asarray(value.data), order(value.rank, value.layout))
             return self.net.const(data.reshape(shape_of(value)), *step_of(value))
         tensor, known = self._known[value.name]
+        if not isinstance(tensor, int):
+            tensor = tensor()
+            self.define(known, tensor)
         return self.turned(tensor, known, range(value.rank), value)
 
     def turned(self, tensor: int, x: ValueRef, perm: Sequence[int], y: ValueRef) -> int:

@@ -12,6 +12,10 @@ import pickle
 import sys
 from typing import Any
 
+LEFT = "Vela leaves a part of it to the CPU"
+#: What Vela says of a network that is not one operator of the NPU in the end.
+SEVERAL = "RawWriter expects"
+
 
 def _tensor(made: Any) -> tuple[int, int, int]:
     return int(made.region), int(made.address), int(made.size)
@@ -24,10 +28,11 @@ def answer(architecture: str, settings: str, options: str, network: bytes) -> di
     try:
         made = regor.compile(architecture, network, "TFLITE", settings, options=options)
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        text = " ".join(str(error).split())
+        return LEFT if SEVERAL in text else f"Vela: {text}"
     report = made.perf_report
-    if report.cpuOps or not hasattr(made, "command_stream"):
-        return "Vela leaves a part to the CPU"
+    if report.cpuOps:
+        return LEFT
     return {
         "commands": bytes(made.command_stream),
         "weights": bytes(made.read_only.data),
