@@ -3,6 +3,9 @@
 #ifndef AOT_AOT_H
 #define AOT_AOT_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "port.h"
 
 /* Changes when a context, a status code or a signature changes incompatibly. */
