@@ -192,9 +192,11 @@ def test_networks_are_one_region(
     (network,) = (tmp_path / "bundle" / "ethos_u").glob("*.tflite")
     samples = tflite_outputs(models_folder, model)
     ends = json.loads(network.with_suffix(".json").read_text())
-    source, result = ends["inputs"][0]["name"], ends["outputs"][0]["name"]
+    enters, result = ends["inputs"][0], ends["outputs"][0]["name"]
     for k in range(len(samples) // 2):
-        found = interpreted(network, {source: samples[f"s{k}/{source}"]})[result]
+        source = next(v for n, v in samples.items() if n.startswith(f"s{k}/") and n[3:] != result)
+        image = np.moveaxis(source, -1, 1) if enters["channels_last"] else source
+        found = interpreted(network, {enters["name"]: image})[result]
         assert np.array_equal(found.reshape(-1), samples[f"s{k}/{result}"].reshape(-1))
 
 
