@@ -18,7 +18,7 @@ APT_PAGES := chromium npm
 APT_PROVE := frama-c-base
 JOBS   ?= 2
 
-.PHONY: help demo quick test full hostile misfits sizes streams quantising fuzz-loader check format conformance docs site golden picture bench clean fuzz zoo \
+.PHONY: help demo quick test full hostile misfits sizes streams quantising fuzz-loader check format fresh conformance docs site golden picture bench clean fuzz zoo \
   coverage stack stack-check analyse prove full-tests full-bench
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -53,7 +53,7 @@ quick: $(VENV)/.test ## the tests of a change in Python: under a minute of two i
 	$(PY) -m pytest -n $(JOBS) $(QUICK)
 
 # Each part by itself too; the others go on where one fails.
-FULL := full-tests conformance hostile misfits sizes streams quantising analyse prove coverage stack-check full-bench
+FULL := full-tests conformance hostile misfits sizes streams quantising analyse prove coverage stack-check fresh full-bench
 full: $(VENV)/.test ## every figure, by hand before a release: a day of two cores
 	@$(MAKE) -k $(FULL)
 
@@ -69,6 +69,10 @@ full-tests: $(VENV)/.test build/axe
 
 full-bench: $(VENV)/.test
 	$(PY) benchmarks/all.py
+
+fresh: ## the wheel in fresh environments, with the oldest and the newest dependencies
+	scripts/fresh.sh $(PYTHON) lowest-direct
+	scripts/fresh.sh $(PYTHON) highest
 
 stack-check: $(VENV)/.test
 	$(PY) benchmarks/stack.py --check

@@ -19,6 +19,8 @@ from graphs import model
 from needs import need_module
 
 ROOT = Path(__file__).resolve().parents[1]
+#: What `aotc init` writes has tests of its own.
+TEMPLATE = "aot/cli/template/tests/"
 PURELIB = "import sysconfig; print(sysconfig.get_path('purelib'))"
 INSTALL = ("install", "-q", "--no-deps", "--no-index")
 SCRIPT = """
@@ -90,8 +92,19 @@ def test_what_the_wheel_carries(wheel: Path) -> None:
     assert carried - names == set()
     extra = {n for n in names - carried if ".dist-info/" not in n}
     assert not [n for n in extra if n in (f"aot/_data/{e}" for e in ("tests", ".git"))]
-    assert not [n for n in names if n.endswith((".pyc", ".onnx", ".npz")) or "tests/" in n]
+    assert not [
+        n
+        for n in names
+        if n.endswith((".pyc", ".onnx", ".npz")) or "/tests/test_" in n.replace(TEMPLATE, "")
+    ]
     assert any(n.endswith(".dist-info/licenses/LICENSE") for n in names)
+
+
+def test_an_index_takes_wheel_and_sdist(wheel: Path) -> None:
+    need_module("twine")
+    (sdist,) = (wheel.parents[1] / "sdist").glob("*.tar.gz")
+    said = run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist)
+    assert said.count("PASSED") == 2
 
 
 def test_installed_alone_it_compiles_and_runs(wheel: Path, tmp_path: Path) -> None:
