@@ -68,6 +68,19 @@ class Made:
         real = self.net.add("Conv", self.quantised_values(x), weights, **attrs)
         return self.made(real, (oc, out_h, out_w))
 
+    def largest(self, value: Value) -> Value | None:
+        """The maxima of windows."""
+        x, (c, h, w) = value
+        k, s = int(self.rng.choice([2, 3])), int(self.rng.choice([1, 2]))
+        before, after = (int(n) for n in self.rng.integers(0, 2, 2))
+        out_h, out_w = ((n + before + after - k) // s + 1 for n in (h, w))
+        if out_h < 2 or out_w < 1:
+            return None
+        pads = [before, before, after, after]
+        y = self.net.add("MaxPool", x, kernel_shape=[k, k], strides=[s, s], pads=pads)
+        self.values.append((y, (c, out_h, out_w)))
+        return self.values[-1]
+
     def total(self) -> Value | None:
         """The sum of two values of one shape, if there are any."""
         first = self.values[int(self.rng.integers(len(self.values)))]
@@ -83,7 +96,10 @@ class Made:
         last = self.values[-1] if self.rng.random() < 0.7 else self.values[0]
         if choice < 0.25 and self.total() is not None:
             return
-        self.conv(last, depthwise=choice > 0.6)
+        if 0.45 < choice < 0.6:
+            self.largest(last)
+        else:
+            self.conv(last, depthwise=choice > 0.6)
 
 
 def random_network(seed: int, floats: bool = False) -> onnx.ModelProto:

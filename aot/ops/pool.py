@@ -125,11 +125,24 @@ def _shared(m: Match) -> int:
     return int(steps[-1]) if plain and m.kernel_shape[-1] == 3 and steps[-1] < 3 else 0
 
 
+def _max_rowwise(m: Match) -> Rowwise | None:
+    """How the maxima of an image whose channels are one block are made by rows."""
+    if m.x.shape[0] != 1 or m.x.rank != 4 or m.x.layout.block < m.x.shape[1] or 0 in m.y.shape:
+        return None
+    shape = WindowShape.of(m.root, m.kernel_shape)
+    window = RowWindow(
+        1, m.x.shape[2], shape.kernel[0], shape.strides[0], shape.dilations[0], shape.before[0]
+    )
+    fields = (("in", 1, "rows"), ("before", 1, "above"), ("out", 1, "one"), ("row1", -1, "one"))
+    return Rowwise(m.y.shape[2], (0,), window, fields)
+
+
 @max_pool.lower
 def max_to_kernel(c: Recorder, m: Match) -> None:
     if m.x.layout.blocked and m.x.dtype is not F32:
         instance = {"V": m.x.layout.block, "U": int(m.x.dtype is U8)}
-        c.call("aot_maxpool_s8_blocked", m.y, m.x, geometry(c, m), instance=instance)
+        kernel = "aot_maxpool_s8_blocked"
+        c.call(kernel, m.y, m.x, geometry(c, m), instance=instance, rowwise=_max_rowwise(m))
         return
     if m.x.layout.blocked:
         c.call(

@@ -2,16 +2,17 @@
 /* Maxima of 8-bit values stored in channel blocks: x [planes][in][V], y [planes][out][V].
  *
  * V is the block (any size: channels last is one block of all). U tells unsigned values. Positions
- * outside the input do not count. Rows row0 to row1 - 1 are computed. No scratch; y must not
- * overlap x.
+ * outside the input do not count. Rows row0 to row1 - 1 are computed; row by row (aot_rows.h) x is
+ * one plane. No scratch; y must not overlap x.
  */
 #ifndef AOT_MAXPOOL_S8_BLOCKED_H
 #define AOT_MAXPOOL_S8_BLOCKED_H
 
 #include <stddef.h>
 
-#include "aot_quantised.h"
 #include "aot_pool.h"
+#include "aot_quantised.h"
+#include "aot_rows.h"
 
 typedef aot_pool_params aot_maxpool_s8_blocked_params;
 
@@ -72,8 +73,9 @@ AOT_INLINE void aot_maxpool_s8_blocked(void *y, const void *x, const aot_pool_pa
                                 const ptrdiff_t row = h.at + (ptrdiff_t)j * p->d[1];
                                 const ptrdiff_t column = w.at + (ptrdiff_t)k * p->d[2];
                                 const ptrdiff_t at = ((z * p->in[1] + row) * p->in[2] + column) * V;
-                                aot_maxpool_s8_blocked_take(to, (const uint8_t *)x + n * plane + at,
-                                                            V, first, U);
+                                const void *from =
+                                    AOT_AT(x, row, column * V, (const uint8_t *)x + n * plane + at);
+                                aot_maxpool_s8_blocked_take(to, from, V, first, U);
                                 first = 0;
                             }
                         }

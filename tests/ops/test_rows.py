@@ -14,7 +14,7 @@ from quant_graphs import feeds_of
 from streamed_graphs import random_network
 
 #: More of them by AOT_FULL=1.
-SEEDS = range(300, 340) if os.environ.get("AOT_FULL") else (3, 8)
+SEEDS = range(300, 340) if os.environ.get("AOT_FULL") else (8, 12)
 #: Of networks of float32.
 FLOATS = SEEDS if os.environ.get("AOT_FULL") else (7,)
 CASES = [(k, False, "normal") for k in SEEDS]

@@ -8,7 +8,9 @@ budget the least work by rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from aot.ir.program import Program
 from aot.plan.streaming.estimate import LiveRanges, live_ranges_of, narrow, rows_peak, whole_peak
@@ -16,6 +18,17 @@ from aot.plan.streaming.runs import rows_of, runs_of, segmented
 
 #: Cuts of one run that are tried at most.
 MOST_CUTS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Calls `start` to `end` - 1: the most bytes, and what is multiplied by rows (whole: 0)."""
+
+    start: int
+    end: int
+    nbytes: int
+    work: int
+    by_rows: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,51 +41,56 @@ class _Best:
 
 
 def choose(program: Program, budget: int = 0) -> Program:
-    """`program` with the segments that need the fewest bytes; with a budget the cheapest within."""
+    """`program` with the segments that need the fewest bytes, or that fit a larger budget.
+
+    Of those that do, the segments are taken that have the least work by rows.
+    """
     ranges = live_ranges_of(program)
-    spans: list[tuple[int, int]] = []
-    for first, last in runs_of(program)[0]:
-        spans += _parts(program, ranges, first, last, budget)
-    return segmented(program, spans)
+    found = runs_of(program)[0]
+    runs = [_parts(program, ranges, first, last) for first, last in found]
+    inside = {i for first, last in found for i in range(first, last + 1)}
+    rest = [i for i in range(len(program.calls)) if i not in inside]
+    least = [whole_peak(program, ranges, i, i) for i in rest]
+    least += [_best(parts, 0).nbytes for parts in runs]
+    made = [_best(parts, max([budget, *least])) for parts in runs]
+    return segmented(program, [span for best in made for span in best.spans])
 
 
-def _parts(
-    program: Program, ranges: LiveRanges, first: int, last: int, budget: int
-) -> tuple[tuple[int, int], ...]:
+def _best(parts: list[_Part], budget: int) -> _Best:
+    """Within the budget the least work first, else the fewest bytes; `parts` in order of `end`."""
+    best: dict[int, list[_Best]] = {min((p.start for p in parts), default=0): [_Best(0, 0, ())]}
+    for end, own in groupby(parts, key=lambda p: p.end):
+        found = [_joined(before, part) for part in own for before in best.get(part.start, ())]
+        best[end] = sorted(found, key=lambda b: (max(b.nbytes, budget), b.work, len(b.spans)))[:1]
+    return next(iter(best[max(best)]), _Best(0, 0, ()))
+
+
+def _joined(before: _Best, part: _Part) -> _Best:
+    spans = (*before.spans, (part.start, part.end - 1)) if part.by_rows else before.spans
+    return _Best(max(before.nbytes, part.nbytes), before.work + part.work, spans)
+
+
+def _parts(program: Program, ranges: LiveRanges, first: int, last: int) -> list[_Part]:
+    """Everything between two cuts of a run, as a whole and by rows."""
     cuts = list(narrow(ranges, first, last))
     if len(cuts) > MOST_CUTS:
         step = -(-(len(cuts) - 1) // (MOST_CUTS - 1))
         cuts = [*cuts[:-1:step], cuts[-1]]
-    best = {cuts[0]: _Best(0, 0, ())}
-    for j, end in enumerate(cuts[1:], 1):
-        found = [
-            option
-            for start in cuts[:j]
-            if start in best
-            for option in _options(program, ranges, best[start], start, end)
-        ]
-        if found:
-            best[end] = min(found, key=lambda b: _rank(b, budget))
-    return best[cuts[-1]].spans if cuts[-1] in best else ()
+    found: list[_Part] = []
+    for j, end in enumerate(cuts):
+        for start in cuts[:j]:
+            found += _options(program, ranges, start, end)
+    return found
 
 
-def _rank(best: _Best, budget: int) -> tuple[int, int, int]:
-    """Within the budget the least work first, else the fewest bytes."""
-    return (max(best.nbytes, budget), best.work, len(best.spans))
-
-
-def _options(
-    program: Program, ranges: LiveRanges, before: _Best, start: int, end: int
-) -> list[_Best]:
+def _options(program: Program, ranges: LiveRanges, start: int, end: int) -> Iterator[_Part]:
     """Calls `start` to `end` - 1 as a whole and by rows; a pushed input is read by rows alone."""
     rows = rows_of(program, start, end - 1) if end - start > 1 else []
     if program.pushed and not start:
         made = program.base(program.calls[0].writes()[0])[0]
         rows = rows if made in rows else []
-    whole = max(before.nbytes, whole_peak(program, ranges, start, end - 1))
-    found = [_Best(whole, before.work, before.spans)] if start or not program.pushed else []
+    else:
+        yield _Part(start, end, whole_peak(program, ranges, start, end - 1), 0, False)
     if rows:
-        work = before.work + sum(c.macs for c in program.calls[start:end])
-        most = max(before.nbytes, rows_peak(program, ranges, start, end - 1))
-        found.append(_Best(most, work, (*before.spans, (start, end - 1))))
-    return found
+        work = sum(c.macs for c in program.calls[start:end])
+        yield _Part(start, end, rows_peak(program, ranges, start, end - 1), work, True)
