@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -304,3 +305,20 @@ def test_a_network_that_vela_cannot_read() -> None:
     x, y = (net.tensor((1, 4), 0.5, 0, name) for name in "xy")
     net.op("RELU", [x], y)
     assert worker.compile(npu, net.data([x], [y])).cycles > 0
+
+
+def test_inputs_and_outputs_keep_their_order() -> None:
+    """Where Vela says that they are is where the commands read and write them."""
+    net = Network()
+    tensors = [net.tensor((1, 4, 4, 8), 0.1 * (i + 1), i, f"t{i}") for i in range(4)]
+    first, second = (net.tensor((1, 4, 4, 8), 0.2, 0, name) for name in "yz")
+    net.op("SUB", [tensors[2], tensors[0]], first, activation=0)
+    net.op("SUB", [tensors[3], tensors[1]], second, activation=0)
+    network = net.data([tensors[i] for i in (1, 0, 3, 2)], [second, first])
+    made = worker.compile(configs.named("u55-128"), network)
+    words = np.frombuffer(made.commands, np.uint32).tolist()
+    bases: dict[int, list[int]] = {0x4000: [], 0x4080: [], 0x4010: []}
+    for word, value in itertools.pairwise(words):
+        bases.get(word, []).append(value)
+    at = [place[1] for place in (*made.inputs, *made.outputs)]
+    assert bases == {0x4000: [at[3], at[2]], 0x4080: [at[1], at[0]], 0x4010: [at[5], at[4]]}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from aot.vendor import (
     Backend,
     BackendError,
     BackendOptions,
+    InternalError,
     Match,
     Operand,
     Pattern,
@@ -130,7 +132,13 @@ def network_of(
 
 
 def record(c: Recorder, made: Compiled, npu: Npu, region: RegionView) -> None:
-    """Record the call that runs a compiled region."""
+    """Record the call that runs a compiled region.
+
+    Raises InternalError where Vela's inputs and outputs are not as large as the region's.
+    """
+    ends = zip((*region.inputs, *region.outputs), (*made.inputs, *made.outputs), strict=True)
+    if any(math.prod(value.shape) != place[2] for value, place in ends):
+        raise InternalError("ethos_u: Vela's inputs and outputs have other sizes than the region's")
     stream = c.const(np.frombuffer(made.commands, np.uint8), "commands", align=ALIGN)
     weights = c.const(np.frombuffer(made.weights or bytes(ALIGN), np.uint8), "weights", align=ALIGN)
     scratch = c.scratch(made.scratch, "activations", align=ALIGN)
