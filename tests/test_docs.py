@@ -46,6 +46,7 @@ EXECUTED = (
     "docs/report.md",
     "docs/diff.md",
     "docs/python.md",
+    "docs/project.md",
     *(f"docs/tutorial/{p.name}" for p in sorted(ROOT.glob("docs/tutorial/*.md"))),
     *(f"docs/explanation/{p.name}" for p in sorted(ROOT.glob("docs/explanation/*.md"))),
 )
@@ -63,7 +64,7 @@ PAGES = sorted(
     if not p.name.startswith(".")
 )
 # Pages whose commands other pages and tests run, too: `make full` runs them once more.
-FULL = ("own-model", "firmware", "quantise", "accelerator", "exactness")
+FULL = ("project", "own-model", "firmware", "quantise", "accelerator", "exactness")
 EVERY = bool(os.environ.get("AOT_FULL"))
 # What stands for commands that set up a machine.
 INSTEAD = {"make demo": "python examples/digits/demo.py out/demo"}

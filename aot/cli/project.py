@@ -41,7 +41,7 @@ def words_of(file: Path) -> list[str]:
             words += [flag] * value
         elif isinstance(value, Mapping):
             words += [f"{flag}={name}={_spelled(v)}" for name, v in value.items()]
-        elif flag:
+        elif flag and value != []:
             words.append(f"{flag}={_spelled(value)}")
     return [*words, "--", table["model"]]
 

@@ -71,6 +71,7 @@ def test_the_keys_are_options(tmp_path: Path) -> None:
         model = "m.onnx"
         backend = ["dnnl", "cblas"]
         require-backend = true
+        cut-inputs = []
         no-configure = false
         [dims]
         N = "1..4"
@@ -95,5 +96,8 @@ def test_an_unknown_key_is_named(tmp_path: Path) -> None:
 def test_a_folder_without_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["build", str(tmp_path)]) == 1
     assert "aotc init" in capsys.readouterr().err
-    (tmp_path / "file").write_text("")
+    project(tmp_path, "model = 'm.onnx'\naccuracy = 'strikt'\n")
+    assert main(["build", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "aotc.toml" in said and "did you mean strict?" in said
     assert main(["init", str(tmp_path)]) == 2

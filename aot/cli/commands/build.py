@@ -14,7 +14,7 @@ from aot.cli.parser import compile_parser
 from aot.cli.progress import Progress
 from aot.cli.project import FILE, words_of
 from aot.cli.subcommand import Answer
-from aot.errors import AotError
+from aot.errors import AotError, UsageError
 from aot.tools.build import build
 
 
@@ -24,7 +24,10 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
     if not (folder / FILE).is_file():
         hint = f"`aotc init DIR` writes a project with {FILE}"
         raise AotError(f"{folder / FILE} does not exist", hint=hint)
-    parsed = compile_parser().parse_args(words_of(folder / FILE))
+    try:
+        parsed = compile_parser().parse_args(words_of(folder / FILE))
+    except UsageError as error:
+        raise AotError(error.what, str(folder / FILE), error.hint) from error
     began = time.process_time()
     with contextlib.chdir(folder):
         out = Path(parsed.output)
