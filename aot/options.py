@@ -57,7 +57,8 @@ class Options:
     outputs that the next run gets for them. `cut_inputs` and `cut_outputs` are values between which
     lies the part to compile. `ram`, `flash` and `stack` are budgets in bytes,
     None without one. `io` "" is the target's own (boards "arena"). `push` is an input that comes
-    by rows. `package` are build systems of PACKAGES. `compiler` is the C compiler that CMake is
+    by rows. `package` are build systems of PACKAGES. `slice_macs` bounds the slices of
+    NAME_step, 0 for none. `compiler` is the C compiler that CMake is
     given: `zig`, a name or a path; "" leaves it to CC and CMake. The bundle does not depend on it.
     `dump_after` is a stage of STAGES or "".
     `test_data` is a file of samples compiled into a self-test, "" without.
@@ -98,6 +99,7 @@ class Options:
     test_data: str = ""
     compiler: str = ""
     package: tuple[str, ...] = ()
+    slice_macs: int = 0
     dump_after: str = ""
 
     def __post_init__(self) -> None:
@@ -127,6 +129,7 @@ class Options:
             ("max_string", self.max_string, (Integral,)),
             ("max_sequence", self.max_sequence, (Integral,)),
             ("plan_effort", self.plan_effort, (Integral,)),
+            ("slice_macs", self.slice_macs, (Integral,)),
             ("offload_limit", self.offload_limit, (Integral, NoneType)),
         ):
             _of_type(option, value, kinds)
@@ -135,6 +138,10 @@ class Options:
         _one_of("--objective", self.objective, get_args(Objective))
         if self.io:
             _one_of("--io", self.io, ("caller", "arena"))
+        if self.push and self.slice_macs:
+            what = f"--push {self.push} with --slice-macs {self.slice_macs}"
+            hint = "rows that are pushed already cut a run; leave --slice-macs out"
+            raise UnsupportedError(what, hint=hint)
         if self.push and self.io == "caller":
             what = f"--push {self.push} with --io caller: the results are in the arena"
             raise UsageError(what, hint="leave --io away")
@@ -170,8 +177,9 @@ class Options:
         for option, bound in (("string", self.max_string), ("sequence", self.max_sequence)):
             if not 0 < bound <= MAX_BOUND:
                 raise UsageError(f"--max-{option} {bound}: not within 1..{MAX_BOUND}")
-        if self.plan_effort < 0:
-            raise UsageError(f"--plan-effort {self.plan_effort}: must not be negative")
+        for option, number in (("plan-effort", self.plan_effort), ("slice-macs", self.slice_macs)):
+            if number < 0:
+                raise UsageError(f"--{option} {number}: must not be negative")
         for option, budget in (("ram", self.ram), ("flash", self.flash), ("stack", self.stack)):
             if budget is not None and budget <= 0:
                 raise UsageError(f"--{option} {budget}: must be positive")
@@ -212,6 +220,7 @@ class Settings(TypedDict, total=False):
     test_data: str | os.PathLike[str]
     compiler: str
     package: str | Sequence[str]
+    slice_macs: int
     dump_after: Literal["", "load", "normalise", "partition", "lower", "schedule", "plan"]
 
 

@@ -32,6 +32,7 @@ from aot.plan.budget import budgeted
 from aot.plan.compiled import Compiled
 from aot.plan.fallback import make_fallbacks
 from aot.plan.plan_program import plan_programs, within_ram
+from aot.plan.slices import note, sliced
 from aot.target import load_target, widths
 from aot.tools.samples import samples_for
 from aot.vendor.find import chosen_backends
@@ -51,12 +52,14 @@ def compile_model(
     plans = plan_programs(name, model.graph, partition, widths(target, options), options, stage)
     target, program, plan = min(plans, key=lambda trial: trial[2].arena_bytes)
     program, plan = within_ram(program, plan, target, options)
+    program = sliced(program, plan, options.slice_macs)
     make = partial(make_fallbacks, program, plan, model.graph, partition, target, options)
     fallbacks = stage("fallbacks", make)
     stage.begin("emit")
     texts = model.graph.meta.get(TEXTS, ())
     manifest = manifest_of(program, plan, target, partition, options, fallbacks, texts)
-    if notes := list(model.graph.meta.get(NOTES, ())):
+    notes = [*model.graph.meta.get(NOTES, ()), *note(program, options.slice_macs)]
+    if notes:
         manifest["notes"] = notes
     samples = samples_for(manifest, model, options)
     if samples:

@@ -14,6 +14,7 @@ from aot.cli.values import (
     folder,
     input_shape,
     keep,
+    multiplications,
     names,
     state,
     threads,
@@ -215,6 +216,14 @@ _QUALITY: tuple[Argument, ...] = (
         help="where constants live: in the object, in a file beside the library that NAME_init "
         "maps (hosts), in a file that you pass with NAME_set_weights, or in a linker section of "
         "that name (embedded)",
+    ),
+    _row(
+        "--slice-macs",
+        metavar="N",
+        type=multiplications,
+        default=0,
+        help="give the bundle NAME_step, which makes a run in slices of at most N multiplications; "
+        "N may end in K or M",
     ),
     _row(
         "--max-string",

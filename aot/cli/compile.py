@@ -113,6 +113,7 @@ def options_of(args: argparse.Namespace) -> Options:
         test_data=given.get("test_data", ""),
         compiler=given.get("compiler", ""),
         package=tuple(given.get("package", ())),
+        slice_macs=given.get("slice_macs", 0),
         dump_after=given.get("dump_after", ""),
     )
 

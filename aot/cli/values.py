@@ -132,6 +132,15 @@ def budget(text: str) -> int:
     return value
 
 
+def multiplications(text: str) -> int:
+    """A number above 0, with K (1024) or M (1024²)."""
+    plain = re.fullmatch(r"([0-9]+)([KM]?)", text, re.A)
+    value = int(plain[1]) * {"": 1, "K": 1024, "M": 1024**2}[plain[2]] if plain else 0
+    if value == 0:
+        raise ArgumentTypeError(f"{text!r} is not a number of multiplications, such as 100K")
+    return value
+
+
 def tolerance(text: str) -> float:
     """A finite number that is not negative: with NaN everything would pass."""
     plain = re.fullmatch(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", text, re.I | re.A)

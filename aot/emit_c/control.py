@@ -36,23 +36,29 @@ from aot.ir.rows import STREAMED
 
 def statements(spelling: Spelling, specialise: str) -> list[str]:
     """The calls in order; the calls of a vendor's region are one, and so is control flow."""
-    steps: list[str] = []
+    return [text for _, text in numbered(spelling, specialise)]
+
+
+def numbered(spelling: Spelling, specialise: str) -> list[tuple[int, str]]:
+    """The statements of `statements`, each with the number of the first call that it makes."""
+    steps: list[tuple[int, str]] = []
     last = -1
     segments = {s.first: k for k, s in enumerate(spelling.program.segments)}
     for index, call in enumerate(spelling.program.calls):
         if index in segments:
-            steps.append(_rows(spelling, segments[index]))
+            steps.append((index, _rows(spelling, segments[index])))
         if call.region == STREAMED:
             continue
         if call.bodies:
             function = _control(spelling, call, specialise)
             note = ctext.block(title(spelling.program, call), "    ")
             arguments = region_arguments(spelling.root, spelling.program)
-            steps.append(f"{note}\n" + statement(spelling, index, True, function, arguments))
+            made = statement(spelling, index, True, function, arguments)
+            steps.append((index, f"{note}\n{made}"))
         elif call.region < 0:
-            steps.append(step(spelling, index, call))
+            steps.append((index, step(spelling, index, call)))
         elif call.region != last:
-            steps.append(region(spelling, call))
+            steps.append((index, region(spelling, call)))
         last = call.region
     return steps
 

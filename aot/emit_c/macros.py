@@ -6,10 +6,11 @@ from __future__ import annotations
 from aot.emit_c import ctext
 
 
-def trace_macros(name: str, defines: bool, failed: str = "") -> str:
+def trace_macros(name: str, defines: bool, failed: str = "", sliced: bool = False) -> str:
     """STEP, TRY and REGION; traced unless `name` is "". One file `defines` what the trace sets.
 
-    `failed` is a vendor's function that TRY_SAYING tells of errors.
+    `failed` is a vendor's function that TRY_SAYING tells of errors; with `sliced` there is ROWS,
+    for some rows of the `count` rows of a call.
     """
     own = f"#define {name.upper()}_TRACE_HERE\n" if defines else ""
     test = f'#ifdef AOT_TRACE\n{own}#include "{name}_trace.h"\n#else' if name else "#if 1"
@@ -20,6 +21,8 @@ def trace_macros(name: str, defines: bool, failed: str = "") -> str:
 #endif
 """
     calls = [("STEP(index, call)", _STEP), ("TRY(index, call)", _TRY), ("REGION(call)", _REGION)]
+    if sliced:
+        calls.append(("ROWS(index, count, call)", _ROWS))
     if failed:
         told = f"        if (status_ != AOT_OK) {{\n            {failed}(node_##NODE, status_);"
         for head, body in (("TRY_SAYING(index, call)", _TRY), ("SAYING(node, call)", _REGION)):
@@ -38,6 +41,16 @@ _STEP = """\
         BEFORE(index);
         call;
         AFTER(index);
+    } while (0)"""
+_ROWS = """\
+    do {
+        if (first == 0) {
+            BEFORE(index);
+        }
+        call;
+        if (end == (count)) {
+            AFTER(index);
+        }
     } while (0)"""
 _TRY = """\
     do {

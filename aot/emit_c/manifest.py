@@ -15,6 +15,7 @@ from aot.ir.plan import Plan
 from aot.ir.program import WAITS, Body, Call, Program, Role, Tensor
 from aot.options import Options
 from aot.partition.result import Partition
+from aot.plan import slices
 from aot.plan.fallback import RegionFallback, portable_bytes
 from aot.plan.memory.stretches import stretches
 from aot.plan.stack import declare
@@ -93,6 +94,7 @@ def manifest_of(
             **declare.record(declare.declared(program, target)),
         },
         "macs": sum(c.macs for c in program.calls),
+        **({"slices": slices.record(program, options.slice_macs)} if program.slices else {}),
         "nodes": nodes,
         "regions": [*_regions(program, fallbacks), *_inner_regions(program, fallbacks)],
         "refusals": _refusals(partition, names),

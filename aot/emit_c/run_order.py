@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from aot.emit_c import ctext
 from aot.emit_c.arena_table import kind, planned_parts, spell_arena, spell_constants
 from aot.emit_c.constants import Constants
-from aot.emit_c.control import statements
+from aot.emit_c.control import numbered
 from aot.emit_c.demands import demands
 from aot.emit_c.kernels import Headers
 from aot.emit_c.macros import trace_macros
+from aot.emit_c.slices import spell_slices
 from aot.emit_c.spelling import (
     PARAMETERS,
     Spelling,
@@ -48,7 +49,7 @@ def spell_run(
     that as `owner`: it has its headers and is not traced.
     """
     s = spelling(program, plan, constants, headers, specialise)
-    steps = statements(s, specialise)
+    steps = numbered(s, specialise)
     what = "every kernel call in order"
     functions = [*_section("Control flow", s.inner), *_vendors(program), _execute(program, steps)]
     return spell_file(s, target, what, [-1], functions, owner)
@@ -99,7 +100,9 @@ def spell_file(
         *before,
         *includes,
         "",
-        trace_macros("" if owner else name, -1 in regions, spelling.failed),
+        trace_macros(
+            "" if owner else name, -1 in regions, spelling.failed, bool(spelling.program.slices)
+        ),
         *_section("Arena", arenas),
         *_section("Constants", tables),
         *_section("Parameters", params),
@@ -152,7 +155,7 @@ def _vendors(program: Program) -> list[str]:
     ]
 
 
-def _execute(program: Program, steps: list[str]) -> str:
+def _execute(program: Program, steps: list[tuple[int, str]]) -> str:
     head = f"aot_status {program.name}_execute"
     declared, unused = ["unsigned char *arena"], ["arena"]
     if program.io != "arena":
@@ -165,13 +168,9 @@ def _execute(program: Program, steps: list[str]) -> str:
         unused.append("weights")
     if program.pushed:
         declared.append(PARAMETERS["push"])
-    return "\n".join(
-        [
-            ctext.call(head, declared, " {"),
-            *(f"    (void){name};" for name in unused),
-            *steps,
-            "    return AOT_OK;",
-            "}",
-            "",
-        ]
-    )
+    if program.slices:
+        declared.insert(0, "int32_t index")
+    begin = [ctext.call(head, declared, " {"), *(f"    (void){name};" for name in unused)]
+    if program.slices:
+        return spell_slices(program, begin, steps)
+    return "\n".join([*begin, *(text for _, text in steps), "    return AOT_OK;", "}", ""])

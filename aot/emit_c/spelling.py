@@ -67,6 +67,11 @@ class Spelling:
         self.ends = ends | {name: f"in[{i}]" for i, name in enumerate(self.program.inputs)}
 
     @property
+    def cut(self) -> dict[int, int]:
+        """Calls that are made by slices of rows, and how many rows each makes."""
+        return {s.call: s.end for s in self.program.slices if s.end}
+
+    @property
     def root(self) -> Program:
         """The whole program."""
         return self.around or self.program
@@ -217,13 +222,16 @@ def step(spelling: Spelling, index: int, call: Call) -> str:
     head = ctext.block(title(spelling.program, call), "    ") + "\n"
     if _is_nothing(spelling, call):
         return head + ("    (void)0;" if spelling.around else f"    STEP({index}, (void)0);")
-    fixed = index in spelling.fixed
-    function = _wrapper(spelling, call, fixed)
+    fixed, count = index in spelling.fixed, spelling.cut.get(index, 0)
+    function = _wrapper(spelling, call, fixed, bool(count))
     arguments = [
         _passed(spelling, a) for a in call.args if not (isinstance(a, Scalar) and _is_null(a))
     ]
     if call.params and not fixed:
         arguments.append("&" + _params(spelling, call, call.params))
+    if count:
+        arguments += ["first", "end"]
+        return f"{head}    ROWS({index}, {count}, {ctext.call(function, arguments, '')});"
     told = (
         spelling.label(call, "b" if spelling.around else "", index)
         if call.status and spelling.failed
@@ -353,16 +361,19 @@ def _kind(arg: Arg | Scalar | StateArg) -> str:
     return "null" if _is_null(arg) else ctext.ctype(arg.ctype)
 
 
-def _wrapper(spelling: Spelling, call: Call, specialised: bool) -> str:
-    """Name of the function for the call's signature, which is spelled the first time."""
+def _wrapper(spelling: Spelling, call: Call, specialised: bool, rows: bool = False) -> str:
+    """Name of the function for the call's signature, which is spelled the first time.
+
+    With `rows` the function makes rows `first` to `end` - 1 of the result.
+    """
     fixed = _params(spelling, call, call.params) if call.params and specialised else ""
-    key = (*_signature(call), fixed)
+    key = (*_signature(call), fixed, rows)
     if key not in spelling.wrappers:
         kernel = ctext.ident(call.kernel)
         number = len(spelling.wrappers)
         short = shortened(kernel.removeprefix("aot_"), MOST_KERNEL)
         spelling.wrappers[key] = local(spelling.root.name, f"k{number}_{short}")
-        spelling.functions.append(_function(spelling.wrappers[key], call, fixed))
+        spelling.functions.append(_function(spelling.wrappers[key], call, fixed, rows))
     return spelling.wrappers[key]
 
 
@@ -372,9 +383,10 @@ def row_wrapper(spelling: Spelling, call: Call) -> tuple[str, str]:
     return _wrapper(spelling, call, False), params
 
 
-def _function(name: str, call: Call, fixed: str) -> str:
+def _function(name: str, call: Call, fixed: str, rows: bool) -> str:
     declared: list[str] = []
     passed: list[str] = []
+    begin = ""
     for arg in call.args:
         if isinstance(arg, Scalar) and _is_null(arg):
             passed.append("NULL")
@@ -385,12 +397,17 @@ def _function(name: str, call: Call, fixed: str) -> str:
     if call.params:
         if not fixed:
             declared.append(f"const {ctext.ident(call.params.ctype)} *p")
-        passed.append(f"&{fixed}" if fixed else "p")
+        passed.append("&rows" if rows else f"&{fixed}" if fixed else "p")
+    if rows:
+        assert call.params
+        declared += ["int32_t first", "int32_t end"]
+        begin = f"    {ctext.ident(call.params.ctype)} rows = {fixed or '*p'};\n"
+        begin += "    rows.y0 = first;\n    rows.y1 = end;\n"
     passed += [f"/*{ctext.ident(k)}=*/{ctext.integer(v)}" for k, v in call.instance]
     result = "aot_status" if call.status else "void"
     head = f"AOT_NOINLINE static {result} {name}"
     body = ctext.call(("return " if call.status else "") + call.kernel, passed)
-    return f"{ctext.call(head, declared or ['void'], ' {')}\n{body}\n}}\n"
+    return f"{ctext.call(head, declared or ['void'], ' {')}\n{begin}{body}\n}}\n"
 
 
 def _label(arg: Arg | Scalar | StateArg, index: int) -> str:

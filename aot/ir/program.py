@@ -17,6 +17,7 @@ from aot.ir.dtypes import DType
 from aot.ir.layout import PLAIN, Layout
 from aot.ir.plan import Plan
 from aot.ir.rows import Rowwise, Segment
+from aot.ir.slices import Slice
 
 
 class Role(enum.Enum):
@@ -369,7 +370,8 @@ class Program:
     `weights` says where constants are: "embedded", "file", "blob" or "section=NAME".
     `quantisation` is that of inputs and outputs of integers that stand for numbers, by tensor.
     `segments` are runs of calls that are made row by row. `pushed` is an input that is never in
-    memory as a whole, whose rows the first call takes one by one; "" without.
+    memory as a whole, whose rows the first call takes one by one; "" without. `slices` are the
+    pieces of a run between which NAME_step may return, none without that entry.
     """
 
     name: str
@@ -391,6 +393,7 @@ class Program:
     quantisation: tuple[tuple[str, Quantisation], ...] = ()
     segments: tuple[Segment, ...] = ()
     pushed: str = ""
+    slices: tuple[Slice, ...] = ()
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -456,4 +459,5 @@ class Program:
             if call.rowwise and any(s.first <= i <= s.last for s in self.segments):
                 lines.append(f"    {call.rowwise.text()}")
         lines += [f"  {s.text()}" for s in self.segments]
+        lines += [f"  {s.text()}" for s in self.slices]
         return "\n".join(lines) + "\n"

@@ -68,8 +68,9 @@ class Board:
     """What a board's image costs: instructions of one run (of each of `runs`), and memory.
 
     `stack` is what was used, by the program around the library too; `stack_bound` what the
-    library's entries use at most, None where no compiler said it. `parts` are the bytes of flash by
-    origin: library, startup, runner, toolchain, padding.
+    library's entries use at most, None where no compiler said it. `longest_step` are the
+    instructions of the longest step of a run in slices, None without slices. `parts` are the bytes
+    of flash by origin: library, startup, runner, toolchain, padding.
     """
 
     instructions: tuple[int, ...]
@@ -79,6 +80,7 @@ class Board:
     stack: int
     stack_bound: int | None
     parts: dict[str, int]
+    longest_step: int | None = None
 
     @property
     def ram(self) -> int:
@@ -91,7 +93,7 @@ class Board:
         image = self.image
         return "\n".join(
             (
-                f"{self.instructions[-1]} instructions per run{unit}",
+                f"{self.instructions[-1]} instructions per run{unit}{self._steps()}",
                 f"flash  {image.flash} bytes: code {image.code}, constants and tables "
                 f"{image.rodata}, initial data {image.data}",
                 *([f"       {self._origins()}"] if self.parts else []),
@@ -99,6 +101,9 @@ class Board:
                 f"{image.data + image.bss}, stack {self.stack}",
             )
         )
+
+    def _steps(self) -> str:
+        return f"; {self.longest_step} in the longest step" if self.longest_step else ""
 
     def _origins(self) -> str:
         named = {"startup": "start-up", "toolchain": "libc and libgcc", "runner": "file runner"}
@@ -116,6 +121,7 @@ class Board:
             "ram": self.ram,
             "stack": self.stack,
             "stack_bound": self.stack_bound,
+            "longest_step": self.longest_step,
             **asdict(self.image),
         }
 
@@ -129,6 +135,7 @@ def _board(built: Built, repeat: int) -> Board:
     measured = timed(built, repeat, arrays=_arrays(built))
     hz = int(built.target.get("tick_hz", 0))
     empty, *counted = _instructions(measured["ticks"], hz)
+    steps = _instructions([measured["longest_step"]], hz) if "longest_step" in measured else []
     return Board(
         tuple(n - empty for n in counted),
         round(1e9 / hz) if hz else 1,
@@ -137,6 +144,7 @@ def _board(built: Built, repeat: int) -> Board:
         int(measured["stack"], 16),
         stack_of(built).bytes,
         flash_parts(built.out / f"{built.name}-runner.map"),
+        steps[0] - empty if steps else None,
     )
 
 

@@ -125,7 +125,7 @@ def declared(program: Program, target: Target) -> Declared:
 def _entries(program: Program, word: int) -> int:
     """Bytes of the entries above NAME_execute: they hold pointers to inputs and outputs twice."""
     ends = max(1, len(program.inputs)) + max(1, len(program.outputs))
-    return 24 * word + 3 * word * ends + 16 * len(program.dynamic_dims)
+    return (24 + 20 * bool(program.slices) + 3 * ends) * word + 16 * len(program.dynamic_dims)
 
 
 def _below(program: Program, column: dict[str, int], word: int) -> tuple[int, Call | None]:
@@ -148,11 +148,11 @@ def _below(program: Program, column: dict[str, int], word: int) -> tuple[int, Ca
 
 def _of_rows(call: Call, word: int, program: Program) -> int:
     """Bytes of the functions that make a row of a call: parameters, pointers to rows, counters."""
-    segments = [s for s in program.segments if call.rowwise and call.region == STREAMED]
-    if not segments or call.rowwise is None:
-        return 0
     fields = call.params.fields if call.params else ()
     params = sum(len(v) if isinstance(v, tuple) else 1 for _, v in fields)
+    segments = [s for s in program.segments if call.rowwise and call.region == STREAMED]
+    if not segments or call.rowwise is None:
+        return 4 * params + 2 * word if program.slices else 0
     span = call.rowwise.window.span if call.rowwise.window else 0
     return 4 * params + word * (span + 2 * 12) + 2 * max(s.last + 1 - s.first for s in segments)
 

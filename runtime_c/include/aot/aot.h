@@ -33,8 +33,9 @@ typedef enum aot_status {
     AOT_VENDOR = 18,      /* a vendor's library reported an error */
     AOT_TOO_LONG = 19,    /* a string has more bytes than the model has room for */
     AOT_BAD_CPU = 20,     /* the CPU lacks a unit that the library was built for */
-    AOT_MORE = 21,        /* no error: the run goes on when it is given more rows */
-    AOT_BAD_ROWS = 22     /* no rows are pushed, or more than the input has left */
+    AOT_MORE = 21,        /* no error: the run goes on with more rows, or with the next step */
+    AOT_BAD_ROWS = 22,    /* no rows are pushed, or more than the input has left */
+    AOT_ABORTED = 23      /* NAME_abort ended the run */
 } aot_status;
 
 /* One sentence in English; never NULL. */
@@ -83,9 +84,11 @@ static inline const char *aot_status_text(aot_status status) {
     case AOT_BAD_CPU:
         return "the CPU lacks a unit that the library was built for";
     case AOT_MORE:
-        return "more rows are needed";
+        return "the run goes on: it needs more rows, or the next step";
     case AOT_BAD_ROWS:
         return "no rows are pushed, or more than the input has left";
+    case AOT_ABORTED:
+        return "the run was aborted";
     default:
         return "unknown status";
     }

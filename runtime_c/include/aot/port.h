@@ -73,6 +73,12 @@
 #define AOT_ARENA_ATTR
 #endif
 
+/* Whether NAME_step ends behind the slice that it has just made: a deadline of yours, as in
+ * `#define AOT_STEP_DUE() (timer_now() > my_deadline)` in the file that AOT_CONFIG names. */
+#ifndef AOT_STEP_DUE
+#define AOT_STEP_DUE() 0
+#endif
+
 /* A symbol other files of the bundle use and nobody else. */
 #ifndef AOT_HIDDEN
 #if defined(__GNUC__) && defined(__ELF__)

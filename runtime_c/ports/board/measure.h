@@ -39,6 +39,27 @@ ALONE static void finish(intptr_t file) {
     (void)ask(CLOSE, file, NULL, 0);
 }
 
+#ifdef aot_model_step
+/* Ticks of the longest step of a run. */
+ALONE static uint64_t longest_step(void) {
+    uint64_t most = 0, ticks;
+    aot_status status;
+    load(0, 1, 0);
+    do {
+        aot_count_start();
+#if AOT_MODEL_IO_ARENA
+        status = aot_model_step(&context, NULL, NULL, AOT_MODEL_STEP);
+#else
+        status = aot_model_step(&context, inputs, outputs, AOT_MODEL_STEP);
+#endif
+        ticks = aot_count();
+        most = ticks > most ? ticks : most;
+    } while (status == AOT_MORE);
+    check(status, "step: status ");
+    return most;
+}
+#endif
+
 /* Ticks of nothing and of each run as hexadecimal text, and the stack. Little is kept while the
  * model runs: it would count as its stack. */
 ALONE static void measure(uint32_t repeat, uint32_t warmup) {
@@ -62,6 +83,9 @@ ALONE static void measure(uint32_t repeat, uint32_t warmup) {
         }
     }
     value(file, "\"],\"stack\":\"", most);
+#ifdef aot_model_step
+    value(file, "\",\"longest_step\":\"", longest_step());
+#endif
     finish(file);
 }
 
