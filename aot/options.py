@@ -140,8 +140,7 @@ class Options:
             _one_of("--io", self.io, ("caller", "arena"))
         if self.push and self.slice_macs:
             what = f"--push {self.push} with --slice-macs {self.slice_macs}"
-            hint = "rows that are pushed already cut a run; leave --slice-macs out"
-            raise UnsupportedError(what, hint=hint)
+            raise UnsupportedError(what, hint="rows cut a run already; leave --slice-macs out")
         if self.push and self.io == "caller":
             what = f"--push {self.push} with --io caller: the results are in the arena"
             raise UsageError(what, hint="leave --io away")

@@ -9,7 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from aot.emit_c import board, ctext, interface, kernels, manifest as manifests, rows, weights
+from aot.emit_c import (
+    board,
+    ctext,
+    interface,
+    kernels,
+    manifest as manifests,
+    rows,
+    slices,
+    weights,
+)
 from aot.emit_c.clang_format import STYLE, formatted, style
 from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.cpu_check import common_flags, cpu_check
@@ -316,9 +325,7 @@ def _values(
         "arena_align": plan.alignment,
         "constants_bytes": constants.nbytes,
         "calls": len(program.calls),
-        "slices": len(program.slices),
-        "slice_bound": f"{min(options.slice_macs, (1 << 32) - 1)}U",
-        "slice_macs": max((s.macs for s in program.slices), default=0),
+        **slices.values(program, options.slice_macs),
         "inputs": len(ins),
         "outputs": len(outs),
         "sizes": interface.sizes(program, plan.arena_bytes),

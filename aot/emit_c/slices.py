@@ -16,6 +16,19 @@ from aot.emit_c import ctext
 from aot.emit_c.naming import local
 from aot.ir.program import Program
 
+#: The largest number of multiplications that a uint32_t holds: slices of more count as so many.
+MOST = (1 << 32) - 1
+
+
+def values(program: Program, bound: int) -> dict[str, object]:
+    """What templates say of slices: how many there are, the multiplications of the longest one,
+    and those of a step of the runner, as a literal."""
+    return {
+        "slices": len(program.slices),
+        "slice_macs": max((s.macs for s in program.slices), default=0),
+        "slice_bound": f"{min(bound, MOST)}U",
+    }
+
 
 def spell_slices(program: Program, head: list[str], steps: list[tuple[int, str]]) -> str:
     """The tables of slices and the function that makes one.
@@ -26,7 +39,7 @@ def spell_slices(program: Program, head: list[str], steps: list[tuple[int, str]]
     most = max(max(s.call, s.end) for s in program.slices)
     kind = "uint16_t" if most < 1 << 16 else "uint32_t"
     rows = [f"{{{s.call}, {s.first}, {s.end}}}" for s in program.slices]
-    macs = [f"{min(s.macs, (1 << 32) - 1)}U" for s in program.slices]
+    macs = [f"{min(s.macs, MOST)}U" for s in program.slices]
     name = local(program.name, "slices")
     cases: list[str] = []
     for index, text in steps:
