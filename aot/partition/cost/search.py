@@ -13,7 +13,7 @@ the smaller the problem is; what it drops can cost no less than the bound that i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
@@ -24,7 +24,7 @@ LayoutRule = Callable[[int, tuple[tuple[int, int], ...]], tuple[Sequence[int], S
 #: Nanoseconds to convert a value from one layout to another.
 Conversion = Callable[[int, int, int], float]
 #: Steps of the search (a million take less than a minute), and regions that may be joined.
-EFFORT, MOST_OPEN = 1_000_000, 12
+EFFORT, MOST_OPEN = 600_000, 12
 #: Sets of open nodes that are told apart at a node.
 MOST_SETS = 256
 WIDTHS = (1, 8, 64, 512, 4096, 32_768)
@@ -278,31 +278,24 @@ class Search:
         """The tile in every region that it may join, in one of its own, or in none."""
         tile = self.problem.tiles[index]
         spent, values, made = self._laid_out(way, index)
-        cost += spent
-        needs = sum({1 << way.values[v].home for v in tile.reads if way.values[v].home >= 0})
-        for v in tile.reads:
-            needs |= way.values[v].needs
+        cost, knowns = cost + spent, [way.values[v] for v in tile.reads]
         if tile.held is not None:
             yield self._viewed(way, index, cost, values, made)
             return
+        needs = _closure(way.regions, _union(k.needs | _bit(k.home) for k in knowns))
         if not self._tracked[tile.owner]:
             yield self._put(way, index, cost, None, (-1, needs), (values, made))
             return
-        for region in way.regions:
-            if (region.owner, region.label) != (tile.owner, tile.label):
-                continue
-            outer = [k for v in tile.reads if (k := way.values[v]).home != region.place]
-            before = 0
-            for known in outer:
-                before |= known.needs | (1 << known.home if known.home >= 0 else 0)
-            before = _closure(way.regions, before)
+        kind = tile.owner, tile.label
+        for region in (r for r in way.regions if (r.owner, r.label) == kind):
+            outer = (k.needs | _bit(k.home) for k in knowns if k.home != region.place)
+            before = _closure(way.regions, _union(outer))
             if not before >> region.place & 1:
-                joined = region._replace(needs=region.needs | before)
-                here = region.place, 1 << region.place
-                yield self._put(way, index, cost, joined, here, (values, made))
+                joined, here = region._replace(needs=region.needs | before), region.place
+                yield self._put(way, index, cost, joined, (here, 1 << here), (values, made))
         used = {r.place for r in way.regions}
         place = next(i for i in range(len(used) + 1) if i not in used)
-        fresh = Region(place, way.begun, tile.owner, tile.label, _closure(way.regions, needs))
+        fresh = Region(place, way.begun, *kind, needs)
         cost += self.problem.enter[tile.owner]
         yield self._put(way, index, cost, fresh, (place, 1 << place), (values, made))
 
@@ -338,7 +331,7 @@ class Search:
         operand = way.values[tile.reads[0]]
         inside = operand.maker in tile.held
         home = operand.home if inside else -1
-        needs = operand.needs | (1 << operand.home if operand.home >= 0 else 0)
+        needs = operand.needs | _bit(operand.home)
         maker = operand.maker if inside else tile.owner
         (result,) = tile.makes
         known = Known(home, needs, made[0], maker, frozenset(), operand.base)
@@ -427,17 +420,30 @@ class Search:
             gone |= 1 << next(r.place for r in regions if not gone >> r.place & 1)
             exact = False
         if gone:
+            every = regions
             regions = [
                 r._replace(needs=r.needs & ~gone) for r in regions if not gone >> r.place & 1
             ]
             left = {r.place for r in regions}
             for v, k in values.items():
                 home = k.home if k.home in left else -1
-                values[v] = k._replace(home=home, needs=k.needs & ~gone)
+                values[v] = k._replace(home=home, needs=_closure(every, k.needs) & ~gone)
             for v, p in passages.items():
                 passages[v] = Passage(p.home if p.home in left else -1, p.owed, p.copied & ~gone)
         before = way, step.tile, number
         return Way(step.cost, open_, values, passages, tuple(regions), begun, before), exact
+
+
+def _bit(place: int) -> int:
+    """The set of the one region at `place`, of none for -1."""
+    return 1 << place if place >= 0 else 0
+
+
+def _union(sets: Iterable[int]) -> int:
+    every = 0
+    for one in sets:
+        every |= one
+    return every
 
 
 def _closure(regions: Sequence[Region], needs: int) -> int:
@@ -455,7 +461,7 @@ def _finished(regions: Sequence[Region], values: dict[int, Known]) -> int:
     for known in values.values():
         if not gone:
             break
-        own = 1 << known.home if known.home >= 0 else 0
+        own = _bit(known.home)
         gone &= _closure(regions, known.needs | own) & ~own
     return gone
 
