@@ -12,7 +12,7 @@ from aot.ir.graph_nodes import Array, original_name
 from aot.ir.operators import DataSized, operator
 from aot.shapes.cures import Sizing, sizings, zeros
 from aot.shapes.dynamic.dims import INT64, DynamicDims, no_bound
-from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed
+from aot.shapes.dynamic.rules import dynamic, needed
 from aot.shapes.evaluate import Invalid, evaluates, need
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import lookup
@@ -20,6 +20,7 @@ from aot.shapes.reference import Inputs, Unknown
 
 #: More elements stay for the run: a constant of them would fill the bundle.
 MOST_ELEMENTS = 1 << 24
+DOUBLE = 11
 
 
 operator("Range", "start limit delta", traits=[DataSized()])
@@ -103,18 +104,8 @@ def _range_bound(x: DynamicDims, node: ir.Node) -> int:
 
 def _range_count(x: DynamicDims, node: ir.Node, parts: Sequence[ir.Value], kind: int) -> ir.Value:
     start, limit, delta = parts
-    typed = [(kind, (1,))]
-    span = x.node(node, "Sub", [limit, start], typed)[0]
-    whole = x.node(node, "Div", [span, delta], typed)[0]
-    if kind in (1, 10, 11, 16):
-        whole = x.node(node, "Ceil", [whole], typed)[0]
-        return x.node(node, "Cast", [whole], [(INT64, (1,))], to=INT64)[0]
-    # Integers: one more where the division cut off a positive fraction.
-    back = x.node(node, "Mul", [whole, delta], typed)[0]
-    rest = x.node(node, "Sub", [span, back], typed)[0]
-    product = x.node(node, "Mul", [rest, delta], typed)[0]
-    zero = x.const(node, np.zeros(1, start.dtype.numpy()), start)  # type: ignore[union-attr]
-    more = x.node(node, "Greater", [product, zero], [(BOOL_TYPE, (1,))])[0]
-    more = x.node(node, "Cast", [more], [(INT64, (1,))], to=INT64)[0]
-    whole = x.node(node, "Cast", [whole], [(INT64, (1,))], to=INT64)[0]
-    return x.add(node, whole, more)
+    span = x.node(node, "Sub", [limit, start], [(kind, (1,))])[0]
+    double = [(DOUBLE, (1,))]
+    ends = [x.node(node, "Cast", [v], double, to=DOUBLE)[0] for v in (span, delta)]
+    whole = x.node(node, "Ceil", x.node(node, "Div", ends, double), double)
+    return x.node(node, "Cast", whole, [(INT64, (1,))], to=INT64)[0]

@@ -268,14 +268,14 @@ evaluates("ReduceMax")(reduction(np.max))
 evaluates("ReduceMin")(reduction(np.min))
 
 
-def whole(function: Callable[..., Any]) -> BoundsRule:
-    """The bounds of a reduction of a whole vector of numbers that are not negative."""
+def whole(function: Callable[..., Any], least: float = -math.inf) -> BoundsRule:
+    """The bounds of a reduction of a whole vector by a function that rises from `least` on."""
 
     def rule(node: ir.Node, inputs: Bounded) -> Interval | None:
         found, result = inputs[0], node.outputs[0]
         if found is None or found.low.ndim != 1 or math.prod(shape_of(result)) != 1:
             return None
-        if not (found.low >= 0).all():
+        if not (found.low >= least).all():
             return None
         low, high = (np.full(shape_of(result), function(v)) for v in (found.low, found.high))
         return None if np.isnan(high).any() else Interval(low, high)
@@ -283,7 +283,7 @@ def whole(function: Callable[..., Any]) -> BoundsRule:
     return wrapping(in_steps(rule))
 
 
-bounds("ReduceProd")(whole(np.prod))
+bounds("ReduceProd")(whole(np.prod, 0))
 bounds("ReduceSum")(whole(np.sum))
 bounds("ReduceMean")(whole(np.mean))
 bounds("ReduceMax")(whole(np.max))

@@ -10,9 +10,12 @@ from math import prod
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.normalise.decompose import Body, decompose
 from aot.shapes.cures import Sizing, always, sizings
+from aot.shapes.dynamic.dims import DynamicDims, constant_ints, refused
+from aot.shapes.dynamic.rules import dynamic, given, needed, only_first, pass_on
 
 MOST = 1 << 22
 """Elements that the matrix of a transform may have."""
@@ -114,3 +117,32 @@ def stft(b: Body) -> bool:
     onesided = int(attribute(b.node, "onesided", 1))
     b.add("DFT", cut, "", b.data(np.array(2, np.int64)), out="o0", onesided=onesided)
     return True
+
+
+@dynamic("DFT")
+def dft_dynamic(x: DynamicDims, node: ir.Node) -> None:
+    """A transform beside dynamic axes, or of a dynamic one that zeros fill up to a known length."""
+    data, own = only_first(x, node), x.of(needed(node, 0))
+    axis = (constant_ints(x, given(node, 2)) or [-2])[0] % len(shape_of(data))
+    if axis in own:
+        if given(node, 1) is None:
+            raise refused(node, "transforms a dimension known at run time only")
+        node.replace_input_with(0, x.neutral(node, data, 0, [axis]))
+    pass_on(x, node, {a: n for a, n in own.items() if a != axis})
+
+
+@dynamic("STFT")
+def stft_dynamic(x: DynamicDims, node: ir.Node) -> None:
+    """As many frames as the samples of a run fill: those frames read no padding."""
+    own, window = dict(x.of(only_first(x, node))), given(node, 2)
+    step, size = constant_ints(x, given(node, 1)), constant_ints(x, given(node, 3))
+    length = shape_of(window)[0] if window is not None else (size or [0])[0]
+    x.sweep.type_outputs(node)
+    if 1 in own:
+        if not step:
+            raise refused(node, "gets its step at run time")
+        most = shape_of(node.outputs[0])[1]
+        rest = x.sub(node, own[1], x.ints(node, [length - step[0]]))
+        count = x.div(node, x.largest(node, rest, x.ints(node, [0])), x.ints(node, step))
+        own[1] = x.new(count, most)
+    pass_on(x, node, own)

@@ -9,7 +9,7 @@ elements move their bounds. The rest of this file is what several rules share.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
@@ -92,6 +92,15 @@ class Bounds:
             found = None
         return found or widest
 
+    def _anywhere(self, places: Sequence[int], node: ir.Node, value: ir.Value) -> Interval | None:
+        """The bounds of elements that come from places a run computes: those of all elements."""
+        found = [i for p in places if (i := self.of(node.inputs[p])) is not None and i.low.size]
+        if len(found) != len(places):
+            return None
+        shape = shape_of(value)
+        low = np.full(shape, min(i.low.min() for i in found))
+        return Interval(low, np.full(shape, max(i.high.max() for i in found)))
+
     def _moved(self, node: ir.Node, value: ir.Value) -> Interval | None:
         places = rearranged_places(node)
         lows: list[Array | None] = []
@@ -106,7 +115,7 @@ class Bounds:
             else:
                 known = lookup(source, self._facts)
                 if source is not None and (known is None or not known.full):
-                    return None
+                    return self._anywhere(places, node, value)
                 data = None if known is None else known.data
                 lows.append(data)
                 highs.append(data)

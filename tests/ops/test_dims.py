@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import dims_spectra
 import harness
 import numpy as np
 import onnx
@@ -385,7 +386,8 @@ def jobs_of(family: Family) -> list[harness.Job]:
 
 def test_several_sizes(tmp_path: Path) -> None:
     """Every family with sanitizers, separate buffers and in place."""
-    jobs = [j for family in FAMILIES for j in jobs_of(family)]
+    families = [*FAMILIES, *dims_spectra.families(one)]
+    jobs = [j for family in families for j in jobs_of(family)]
     for i in range(0, len(jobs), harness.BATCH):
         harness.run_batch(jobs[i : i + harness.BATCH], 4, tmp_path)
     assert not [f"{j.label}: {j.error}" for j in jobs if j.error]

@@ -23,7 +23,9 @@ KINDS += [(name, 2, False, FLOATS) for name in MORE.split()]
 KINDS += [(name, 3, False, FLOATS) for name in ("Clip", "Mean", "Sum")]
 KINDS += [(name, 2, True, FLOATS) for name in ("Div", "Pow")]
 KINDS += [(name, 2, True, INTS) for name in ("Mod", "Div")]
-KINDS += [(name, 1, True, FLOATS) for name in ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceSum")]
+KINDS += [
+    (name, 1, False, FLOATS) for name in ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceSum")
+]
 
 
 @pytest.mark.parametrize(("name", "count", "positive", "kind"), KINDS)
@@ -54,3 +56,20 @@ def test_results_lie_between_the_bounds(name: str, count: int, positive: bool, k
         assert limits is not None and np.isfinite([limits.low, limits.high]).all()
         for result in results:
             assert (limits.low <= result).all() and (result <= limits.high).all()
+
+
+def test_elements_of_computed_places_lie_between_the_bounds_of_all() -> None:
+    load_all()
+    data, place = ir.Value(name="x"), ir.Value(name="i")
+    set_type(data, FLOATS, (5, 4))
+    set_type(place, INTS, ())
+    node = ir.Node("", "Gather", [data, place], num_outputs=1)
+    node.outputs[0].name = "y"
+    set_type(node.outputs[0], FLOATS, (4,))
+    found = Bounds({})
+    assert found.of(node.outputs[0]) is not None  # those of the type
+    found = Bounds({})
+    found.size(data, 7.0, -2.0)
+    limits = found.of(node.outputs[0])
+    assert limits is not None and limits.low.tolist() == [-2.0] * 4
+    assert limits.high.tolist() == [7.0] * 4

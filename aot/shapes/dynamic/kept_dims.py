@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 
 from aot.errors import ModelError
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import DYNAMIC, NAME_KEY, dtype_of, original_name, set_type, shape_of
+from aot.ir.graph_nodes import DYNAMIC, NAME_KEY, original_name, set_type, shape_of
 from aot.ir.pins import Pin
 from aot.shapes.dynamic.dims import INT64, KEPT_SIZE, RUN_TIME_SHAPES, DynamicDims
-from aot.shapes.dynamic.equality_constraints import fitted, require_equal
+from aot.shapes.dynamic.equality_constraints import require_equal
+from aot.shapes.dynamic.rows import cut_out
 
 KEPT = "aot.kept_dimensions"
 """Key of a graph's `meta`: the KeptSizes whose inputs say how long states are."""
@@ -95,19 +96,14 @@ def _store(dims: DynamicDims, graph: ir.Graph, end: ir.Node, index: int, place: 
     dims.handed.add(index)
     value = dims.neutral(end, old, 0)
     for axis in dims.of(place):
-        room, size = shape_of(place)[axis], shape_of(value)[axis]
-        if size > room:
-            length = dims.dim(end, value, axis)
+        room, length = shape_of(place)[axis], dims.dim(end, value, axis)
+        if shape_of(value)[axis] > room:
             checked = dims.node(end, "Within", [length], [(INT64, (1,))], DYNAMIC, most=room)[0]
             dims.checks.append(checked)
-            value = fitted(dims, end, value, axis, room)
-        elif size < room:
-            shape = tuple(room if a == axis else n for a, n in enumerate(shape_of(value)))
-            pads = [room - size if a == axis + len(shape) else 0 for a in range(2 * len(shape))]
-            kind = [(int(dtype_of(value)), shape)]
-            own = dims.of(value)
-            value = dims.node(end, "Pad", [value, dims.ints(end, pads)], kind)[0]
-            dims.set(value, own)
+        if shape_of(value)[axis] != room:
+            start = dims.ints(end, [0])
+            value = cut_out(dims, end, value, axis, start, length, room)[0]
+            dims.set(value, dims.of(old))
     if value is not old:
         graph.outputs[index] = value
         name = original_name(old)
