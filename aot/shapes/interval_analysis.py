@@ -57,6 +57,13 @@ class Bounds:
             found = Interval(low, high)
         self._found[value] = found
 
+    def outside(self, body: ir.Graph) -> Bounds:
+        """What is known, but of values that nodes of `body` compute and of its inputs."""
+        made = Bounds(self._facts)
+        own = {*body.inputs, *(o for node in body for o in node.outputs)}
+        made._found = {v: i for v, i in self._found.items() if v not in own}
+        return made
+
     def of(self, value: ir.Value | None) -> Interval | None:
         """The bounds of a small value, None if nothing can be said."""
         if value is None:

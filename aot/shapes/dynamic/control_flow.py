@@ -10,7 +10,10 @@ After: n, y = Loop(m, c, 0, body={k -> g, k + 1, o})         y: [10, 4], n [1]
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
+
+import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
@@ -29,6 +32,7 @@ from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, no_bound
 from aot.shapes.evaluate import Invalid
 from aot.shapes.known_late import KnownLate
 from aot.shapes.partial_values import lookup
+from aot.shapes.symbolic import add, constant
 
 
 def merge_branches(x: DynamicDims, node: ir.Node, branches: Sequence[ir.Graph]) -> None:
@@ -146,6 +150,38 @@ def _truth(x: DynamicDims, value: ir.Value | None) -> bool | None:
     return bool(known.data.ravel()[0]) if known is not None and known.full else None
 
 
+def _counted_out(x: DynamicDims, node: ir.Node, body: ir.Graph) -> int | None:
+    """The steps after which counters make the condition of a typed body false, None if unknown.
+
+    A counter is a state of one known integer to which every step adds the same number.
+    """
+    counters = [(body.inputs[0], 0, 1)]
+    for outer, own, after in zip(node.inputs[2:], body.inputs[2:], body.outputs[1:], strict=False):
+        first = x.interval(outer)
+        if first is None or first.low.size != 1 or (first.low != first.high).any():
+            continue
+        if dtype_of(own).numpy().kind not in "iu":
+            continue
+        by = constant(add(x.terms.of(after)[0], x.terms.of(own)[0], -1))
+        counters += [] if by is None else [(own, int(first.low.ravel()[0]), by)]
+
+    def is_over(step: int) -> bool:
+        trial = x.bounds.outside(body)
+        for state, first, by in counters:
+            if (
+                not (limits := np.iinfo(dtype_of(state).numpy())).min
+                <= first + by * step
+                <= limits.max
+            ):
+                return False  # it wraps around
+            trial.size(state, first + by * step, first + by * step)
+        found = trial.of(body.outputs[0])
+        return found is not None and not found.high.any()
+
+    last = next((1 << k for k in range(25) if is_over(1 << k)), None)
+    return None if last is None else 1 + bisect(range(last), False, key=is_over)
+
+
 def stack_bounded(x: DynamicDims, node: ir.Node, states: int) -> ir.Node:
     """Type what a Loop of typed body stacks at the most steps it makes; the Loop in its place.
 
@@ -155,6 +191,7 @@ def stack_bounded(x: DynamicDims, node: ir.Node, states: int) -> ir.Node:
     most, going = most_steps(x, node), _truth(x, body.outputs[0])
     if going is False:
         most = 1 if most is None else min(most, 1)
+    most = min((m for m in (most, _counted_out(x, node, body)) if m is not None), default=None)
     if most is None:
         raise no_bound(node, "how often the loop runs depends on the data")
     trips, start = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
