@@ -65,7 +65,10 @@ PAGES = sorted(
     if not p.name.startswith(".")
 )
 # Pages whose commands other pages and tests run, too: `make full` runs them once more.
-FULL = ("project", "own-model", "firmware", "quantise", "accelerator", "exactness")
+FULL = (
+    *("project", "first-model", "own-model", "firmware", "quantise", "vendor", "accelerator"),
+    "exactness",
+)
 EVERY = bool(os.environ.get("AOT_FULL"))
 # What stands for commands that set up a machine.
 INSTEAD = {"make demo": "python examples/digits/demo.py out/demo"}
