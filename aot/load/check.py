@@ -250,16 +250,18 @@ def _operator_errors(model: onnx.ModelProto, claimed: Collection[str]) -> Iterat
 def _advice(node: onnx.NodeProto) -> str:
     """What to do about an operator that the opset does not have: another name, or a body for it."""
     domain = _domain(node.domain)
-    if domain in _OF_DOMAINS:
-        return _OF_DOMAINS[domain]
+    if (key := f"{domain}.{node.op_type}") in _OF_DOMAINS or (key := domain) in _OF_DOMAINS:
+        return _OF_DOMAINS[key]
     names = {s.name for s in onnx.defs.get_all_schemas() if s.domain == domain}
     if node.op_type in names:
         return "the opset that the model imports may be wrong: export it again"
     return meant(node.op_type, sorted(names), _CUSTOM)
 
 
-#: What to do about all operators of a domain.
+#: What to do about all operators of a domain, or one of them.
 _OF_DOMAINS = {
+    "com.microsoft.Tokenizer": "split the texts in the application, and name the words with "
+    "--cut-inputs WORDS:string",
     "com.microsoft.nchwc": "onnxruntime optimised the file for one processor: save it at the level "
     "ORT_ENABLE_EXTENDED",
     "ai.onnx.contrib": "onnxruntime-extensions reads texts and images so: do that in the "
