@@ -14,27 +14,24 @@
 #ifndef AOT_QCONV_S8__DOT_H
 #define AOT_QCONV_S8__DOT_H
 
-#include "aot_qconv_act.h"
+#include "aot_qconv_epilogue.h"
 #include "aot_qconv_s8_params.h"
 #include "aot_qdot.h"
 #include "aot_rows.h"
 
 typedef aot_qconv_s8_params aot_qconv_s8__dot_params;
 
-/* What becomes of sums: `r` are values that a sum adds, or a table; `sum` and `more` the parameters
- * of a sum of values and of a kernel of sums. */
+/* What becomes of sums: `r` are values that are added, or a table; `add` and `more` the parameters
+ * of an addition of quantised values and of the other epilogues. */
 typedef struct {
     aot_qvec_out out;
     int8_t *y;
     const void *r;
-    const aot_qbinary_params *sum;
-    const aot_qconv_sum_params *more;
+    const aot_qbinary_params *add;
+    const aot_qconv_epilogue_params *more;
 } aot_qdot_result;
 
-#define AOT_QDOT_VALUES 0
-#define AOT_QDOT_ADD 1
-#define AOT_QDOT_SUM 2
-#define AOT_QDOT_ACT 3
+#define AOT_QDOT_NO_EPILOGUE (-1)
 
 /* y = values a + values b: aot_qadd_s8_row, whole vectors first. */
 AOT_INLINE void aot_qdot_add(int8_t *y, const int8_t *a, const int8_t *b, int32_t n,
@@ -54,31 +51,25 @@ AOT_INLINE void aot_qdot_add(int8_t *y, const int8_t *a, const int8_t *b, int32_
 }
 
 /* The sums of channels c..c+n-1 (n <= 2 * V) of the pixel whose first value is `at` values behind y
- * become values: KIND AOT_QDOT_VALUES by RQ and PC, _ADD these plus r (ADD: KIND of aot_qadd_s8),
- * _SUM and _ACT as aot_qconv_sum.h and aot_qconv_act.h say. */
+ * become values, as aot_qconv_epilogue.h says, or with AOT_QDOT_NO_EPILOGUE by RQ and PC. */
 AOT_INLINE void aot_qdot_finish(const aot_qdot_result *z, const int32_t *sums, ptrdiff_t at,
-                                int32_t c, int32_t n, int KIND, int ADD, int RQ, int PC) {
+                                int32_t c, int32_t n, int EPILOGUE, int RQ, int PC) {
+    const int plain = EPILOGUE == AOT_QDOT_NO_EPILOGUE;
     int8_t values[2 * AOT_VLEN];
-    int8_t *const y = z->y + (at + c) * AOT_REQUANT_SIZE(KIND == AOT_QDOT_VALUES ? RQ : 0);
+    int8_t *const y = z->y + (at + c) * AOT_REQUANT_SIZE(plain ? RQ : 0);
     int32_t j;
-    if (KIND == AOT_QDOT_SUM) {
-        aot_qconv_sum_values(y, sums, (const int8_t *)z->r + at + c, z->out.mult + c,
-                             z->out.shift + c, n, z->more);
-        return;
-    }
-    if (KIND == AOT_QDOT_ACT) {
-        aot_qconv_act_values(y, sums, (const int32_t *)z->r, z->out.mult + c, z->out.shift + c, n,
-                             z->more);
+    if (EPILOGUE >= AOT_EPILOGUE_SUM) {
+        aot_qconv_epilogue_values(y, sums, aot_qconv_epilogue_at(z->r, at + c, EPILOGUE),
+                                  z->out.mult + c, z->out.shift + c, n, z->more, EPILOGUE);
         return;
     }
     for (j = 0; j < n; j += AOT_VLEN) {
         const int32_t left = n - j;
-        aot_qvec_store((KIND == AOT_QDOT_ADD ? values : y) + j * AOT_REQUANT_SIZE(RQ),
-                       aot_viload(sums + j), &z->out, c + j, left < AOT_VLEN ? (int)left : AOT_VLEN,
-                       RQ, PC);
+        aot_qvec_store((plain ? y : values) + j * AOT_REQUANT_SIZE(RQ), aot_viload(sums + j),
+                       &z->out, c + j, left < AOT_VLEN ? (int)left : AOT_VLEN, RQ, PC);
     }
-    if (KIND == AOT_QDOT_ADD) {
-        aot_qdot_add(y, values, (const int8_t *)z->r + at + c, n, z->sum, ADD);
+    if (!plain) {
+        aot_qdot_add(y, values, (const int8_t *)z->r + at + c, n, z->add, EPILOGUE);
     }
 }
 
@@ -239,7 +230,7 @@ AOT_INLINE void aot_qdot_lacking(int32_t *sums, const int32_t *lacking, int32_t 
 AOT_INLINE void aot_qdot_products(const aot_qdot_result *z, const uint8_t *copy,
                                   const int32_t *totals, const int8_t *w, const int32_t *bias,
                                   const aot_qdot_strip *s, int32_t rows, int32_t oc, ptrdiff_t at,
-                                  int KIND, int ADD, int RQ, int PC, int L, int S, int O, int FLIP,
+                                  int EPILOGUE, int RQ, int PC, int L, int S, int O, int FLIP,
                                   int WZ) {
     const int32_t padded = (oc + AOT_VLEN - 1) / AOT_VLEN * AOT_VLEN;
     const int32_t pixels = s->flat != 0 ? rows * s->pixels : s->pixels;
@@ -275,19 +266,19 @@ AOT_INLINE void aot_qdot_products(const aot_qdot_result *z, const uint8_t *copy,
                     if (WZ != 0) {
                         aot_qdot_lacking(of, bias + padded + c, totals[pixel], v);
                     }
-                    aot_qdot_finish(z, of, at + (ptrdiff_t)pixel * oc, c, n, KIND, ADD, RQ, PC);
+                    aot_qdot_finish(z, of, at + (ptrdiff_t)pixel * oc, c, n, EPILOGUE, RQ, PC);
                 }
             }
         }
     }
 }
 
-/* A convolution; the instance constants are those of aot_qconv_s8__dot, KIND and ADD those of
+/* A convolution; the instance constants are those of aot_qconv_s8__dot, EPILOGUE that of
  * aot_qdot_finish. */
 AOT_INLINE void aot_qdot_conv(const aot_qdot_result *z, const int8_t *x, const int8_t *w,
                               const int32_t *bias, void *scratch, const aot_qconv_s8_params *p,
-                              int KIND, int ADD, int RQ, int PC, int L, int S, int O, int FLIP,
-                              int WZ, int STRIP) {
+                              int EPILOGUE, int RQ, int PC, int L, int S, int O, int FLIP, int WZ,
+                              int STRIP) {
     uint8_t *const copy = (uint8_t *)scratch;
     int32_t *totals, image, oy, rows;
     ptrdiff_t at = 0;
@@ -301,8 +292,8 @@ AOT_INLINE void aot_qdot_conv(const aot_qdot_result *z, const int8_t *x, const i
             if (WZ != 0) {
                 aot_qdot_totals(totals, copy, p, &s, rows, FLIP);
             }
-            aot_qdot_products(z, copy, totals, w, bias, &s, rows, p->oc, at, KIND, ADD, RQ, PC, L,
-                              S, O, FLIP, WZ);
+            aot_qdot_products(z, copy, totals, w, bias, &s, rows, p->oc, at, EPILOGUE, RQ, PC, L, S,
+                              O, FLIP, WZ);
         }
         at += (ptrdiff_t)(p->oh - (p->y1 - p->y0)) * p->ow * p->oc;
     }
@@ -317,7 +308,7 @@ AOT_INLINE void aot_qdot_outcome(aot_qdot_result *z, int8_t *y, const int32_t *m
     z->out.hi = hi;
     z->y = y;
     z->r = NULL;
-    z->sum = NULL;
+    z->add = NULL;
     z->more = NULL;
 }
 
@@ -330,7 +321,8 @@ AOT_INLINE void aot_qconv_s8__dot(int8_t *y, const int8_t *x, const int8_t *w, c
     aot_qdot_result z;
     const ptrdiff_t skipped = (ptrdiff_t)(p->y0 - p->y_row0) * p->ow * p->oc;
     aot_qdot_outcome(&z, y + skipped * AOT_REQUANT_SIZE(RQ), mult, shift, p->y_zero, p->lo, p->hi);
-    aot_qdot_conv(&z, x, w, bias, scratch, p, 0, 0, RQ, PC, L, S, O, FLIP, WZ, STRIP);
+    aot_qdot_conv(&z, x, w, bias, scratch, p, AOT_QDOT_NO_EPILOGUE, RQ, PC, L, S, O, FLIP, WZ,
+                  STRIP);
 }
 
 #endif /* AOT_QCONV_S8__DOT_H */

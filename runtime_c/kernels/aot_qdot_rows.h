@@ -38,7 +38,7 @@ AOT_INLINE void aot_qdot_rows(const aot_qdot_result *z, const int8_t *a, const i
             totals[i] = aot_qdot_total(copy + (ptrdiff_t)i * k, k, FLIP);
         }
         aot_qdot_products(z, copy, totals, w, bias, &s, rows, n, (ptrdiff_t)row * n,
-                          AOT_QDOT_VALUES, 0, RQ, 0, L, S, O, FLIP, WZ);
+                          AOT_QDOT_NO_EPILOGUE, RQ, 0, L, S, O, FLIP, WZ);
     }
 }
 

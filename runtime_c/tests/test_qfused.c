@@ -3,18 +3,12 @@
  * are no quantised values, a function of the sums. */
 #include "quantised.h"
 
-#include "aot_qconv_act_s8.h"
-#include "aot_qconv_add_s8.h"
-#include "aot_qconv_add_s8__dsp.h"
-#include "aot_qconv_add_s8__mve.h"
-#include "aot_qconv_sum_s8.h"
+#include "aot_qconv_epilogue_s8.h"
+#include "aot_qconv_epilogue_s8__dsp.h"
+#include "aot_qconv_epilogue_s8__mve.h"
 #if AOT_VLEN > 1
-#include "aot_qconv_act_s8__dot.h"
-#include "aot_qconv_act_s8__vec.h"
-#include "aot_qconv_add_s8__dot.h"
-#include "aot_qconv_add_s8__vec.h"
-#include "aot_qconv_sum_s8__dot.h"
-#include "aot_qconv_sum_s8__vec.h"
+#include "aot_qconv_epilogue_s8__dot.h"
+#include "aot_qconv_epilogue_s8__vec.h"
 #endif
 
 #define V AOT_VLEN
@@ -30,7 +24,7 @@ static const qgeometry cases[] = {
 
 typedef struct run {
     const qgeometry *g;
-    aot_qconv_add_params p;
+    aot_qconv_epilogue_params p;
     scales s;
     const int8_t *x, *w, *r;
     const int32_t *bias;
@@ -50,10 +44,10 @@ static run begin(int number, int rq, int pc) {
              x,    w,    some_values(n, -128),
              NULL, sums, depth,
              n};
-    r.p = (aot_qconv_add_params){p.n,      p.ic, p.ih, p.iw,   p.oc, p.oh, p.ow, p.kh,
-                                 p.kw,     p.sh, p.sw, p.dh,   p.dw, p.pt, p.pl, p.x_zero,
-                                 p.y_zero, p.lo, p.hi, PIXELS, 0,    0,    0,    0,
-                                 0,        0,    0,    0,      0,    3,    -90,  110};
+    r.p = (aot_qconv_epilogue_params){p.n,      p.ic, p.ih, p.iw,   p.oc, p.oh, p.ow, p.kh,
+                                      p.kw,     p.sh, p.sw, p.dh,   p.dw, p.pt, p.pl, p.x_zero,
+                                      p.y_zero, p.lo, p.hi, PIXELS, 0,    0,    0,    0,
+                                      0,        0,    0,    0,      0,    3,    -90,  110};
     fill_s32(bias, g->oc, -3000, 3000);
     qconvolve(sums, x, w, bias, &p, 0);
     r.bias = folded(bias, w, g->oc, depth, g->x_zero, up_to(g->oc, 32) + 8);
@@ -69,7 +63,7 @@ typedef struct dotted {
 } dotted;
 
 static dotted dots(const run *r, int O) {
-    const aot_qconv_add_params *p = &r->p;
+    const aot_qconv_epilogue_params *p = &r->p;
     const int runs = p->kh * (p->dw == 1 ? 1 : p->kw);
     const dotted k = {
         dot_weights(r->w, p->oc, runs, r->depth / runs, O, V),
@@ -87,7 +81,7 @@ typedef struct packed {
 } packed;
 
 static packed pack(const run *r, int O) {
-    const aot_qconv_add_params *p = &r->p;
+    const aot_qconv_epilogue_params *p = &r->p;
     const packed k = {tile_weights(r->w, p->oc, p->kh, p->kw * p->ic, 4, 0),
                       vector_weights(r->w, p->oc, r->depth, O, V, 1),
                       NEW(int8_t, p->kh * 4 * (p->kw + p->sw) * p->ic),
@@ -98,7 +92,7 @@ static packed pack(const run *r, int O) {
 /* The sum of two quantised values: KIND 0 rounds half upwards, 1 to even, in fixed point; 2 as
  * TFLite. */
 static int64_t added(const run *r, int64_t a, int64_t b, int kind) {
-    const aot_qconv_add_params *p = &r->p;
+    const aot_qconv_epilogue_params *p = &r->p;
     if (kind == 2) {
         const int32_t mult[3] = {p->a_mult, p->b_mult, p->y_mult};
         int8_t shift[3] = {(int8_t)p->a_shift, (int8_t)p->b_shift, (int8_t)p->y_shift};
@@ -116,7 +110,7 @@ static int64_t added(const run *r, int64_t a, int64_t b, int kind) {
 
 static void test_add(int number, int rq, int pc, int kind) {
     run r = begin(number, rq, pc);
-    aot_qconv_add_params *p = &r.p;
+    aot_qconv_epilogue_params *p = &r.p;
     const packed k = pack(&r, p->oc > V ? 2 : 1);
 #if AOT_VLEN > 1
     const dotted d = dots(&r, p->oc > V ? 2 : 1);
@@ -153,15 +147,15 @@ static void test_add(int number, int rq, int pc, int kind) {
             within(rescaled(r.sums[i], &r.s, i % p->oc) + p->y_zero, p->lo, p->hi);
         want[i] = within(added(&r, value, r.r[i], kind), p->sum_lo, p->sum_hi);
     }
-    aot_qconv_add_s8(y, r.x, k.tiles, r.bias, r.s.mult, r.s.shift, k.windows, r.r, stage, p, kind,
-                     rq, pc, 4, 4, 0);
+    aot_qconv_epilogue_s8(y, r.x, k.tiles, r.bias, r.s.mult, r.s.shift, k.windows, r.r, stage, p,
+                          kind, rq, pc, 4, 4, 0);
     same_s8("portable", y, want, r.values);
 #if AOT_VLEN > 1
-    aot_qconv_add_s8__vec(y, r.x, k.pairs, r.bias, r.s.mult, r.s.shift, k.columns, r.r, stage, p,
-                          kind, rq, pc, 4, O, 1);
+    aot_qconv_epilogue_s8__vec(y, r.x, k.pairs, r.bias, r.s.mult, r.s.shift, k.columns, r.r, stage,
+                               p, kind, rq, pc, 4, O, 1);
     same_s8("vectors", y, want, r.values);
-    aot_qconv_add_s8__dot(y, r.x, d.w, d.bias, r.s.mult, r.s.shift, d.copy, r.r, NULL, p, kind, rq,
-                          pc, 3, 2, O, 128, 0, 256);
+    aot_qconv_epilogue_s8__dot(y, r.x, d.w, d.bias, r.s.mult, r.s.shift, d.copy, r.r, NULL, p, kind,
+                               rq, pc, 3, 2, O, 128, 0, 256);
     same_s8("dot products", y, want, r.values);
 #endif
     for (int c = 0; c < channels; ++c) {
@@ -172,14 +166,14 @@ static void test_add(int number, int rq, int pc, int kind) {
     words = dsp_weights(rows, channels, r.depth, deep, wide);
     start = dsp_bias(bias, channels, wide);
     scratch = check_new((size_t)(6 * deep + 4));
-    aot_qconv_add_s8__dsp(y, r.x, words, start, r.s.mult, r.s.shift, scratch, r.r, stage, p, kind,
-                          rq, pc, 0, p->lo > -128 || p->hi < 127, wide, p->oc % 4 != 0);
+    aot_qconv_epilogue_s8__dsp(y, r.x, words, start, r.s.mult, r.s.shift, scratch, r.r, stage, p,
+                               kind, rq, pc, 0, p->lo > -128 || p->hi < 127, wide, p->oc % 4 != 0);
     same_s8("DSP", y, want, r.values);
     if (rq != 1) {
         words = mve_weights(r.w, p->oc, r.depth);
         scratch = check_new((size_t)(2 * up_to(r.depth, 16)));
-        aot_qconv_add_s8__mve(y, r.x, words, r.bias, r.s.mult, r.s.shift, scratch, r.r, stage, p,
-                              kind, rq, pc, 0, rq == 2 && p->lo < p->y_zero);
+        aot_qconv_epilogue_s8__mve(y, r.x, words, r.bias, r.s.mult, r.s.shift, scratch, r.r, stage,
+                                   p, kind, rq, pc, 0, rq == 2 && p->lo < p->y_zero);
         same_s8("MVE", y, want, r.values);
     }
     (void)O;
@@ -189,7 +183,7 @@ static void test_add(int number, int rq, int pc, int kind) {
 /* round(sum * mult / 2^shift + (r - r_zero) * r_mult) in steps of 2^-24. */
 static void test_sum(int number) {
     run r = begin(number, 1, 1);
-    aot_qconv_add_params *p = &r.p;
+    aot_qconv_epilogue_params *p = &r.p;
     const int O = p->oc > V ? 2 : 1;
     const packed k = pack(&r, O);
 #if AOT_VLEN > 1
@@ -213,14 +207,15 @@ static void test_sum(int number) {
         const double v = (double)(down + (int64_t)(r.r[i] - 11) * p->b_mult) / 16777216.0;
         want[i] = within((int64_t)nearbyint(v) + p->sum_zero, p->sum_lo, p->sum_hi);
     }
-    aot_qconv_sum_s8(y, r.x, k.tiles, r.bias, mult, shift, k.windows, r.r, stage, p, 3, 1, 4, 4, 0);
+    aot_qconv_epilogue_s8(y, r.x, k.tiles, r.bias, mult, shift, k.windows, r.r, stage, p,
+                          AOT_EPILOGUE_SUM, 3, 1, 4, 4, 0);
     same_s8("portable", y, want, r.values);
 #if AOT_VLEN > 1
-    aot_qconv_sum_s8__vec(y, r.x, k.pairs, r.bias, mult, shift, k.columns, r.r, stage, p, 3, 1, 4,
-                          O, 1);
+    aot_qconv_epilogue_s8__vec(y, r.x, k.pairs, r.bias, mult, shift, k.columns, r.r, stage, p,
+                               AOT_EPILOGUE_SUM, 3, 1, 4, O, 1);
     same_s8("vectors", y, want, r.values);
-    aot_qconv_sum_s8__dot(y, r.x, d.w, d.bias, mult, shift, d.copy, r.r, NULL, p, 3, 1, 3, 2, O,
-                          128, 0, 256);
+    aot_qconv_epilogue_s8__dot(y, r.x, d.w, d.bias, mult, shift, d.copy, r.r, NULL, p,
+                               AOT_EPILOGUE_SUM, 3, 1, 3, 2, O, 128, 0, 256);
     same_s8("dot products", y, want, r.values);
 #endif
     (void)O;
@@ -230,7 +225,7 @@ static void test_sum(int number) {
 /* A curve by pieces of 2^15 places: value = (a + b * t + c * t * t) / 2^20, t the way through. */
 static void test_act(int number) {
     run r = begin(number, 1, 1);
-    aot_qconv_add_params *p = &r.p;
+    aot_qconv_epilogue_params *p = &r.p;
     const int O = p->oc > V ? 2 : 1, pieces = 5;
     const packed k = pack(&r, O);
 #if AOT_VLEN > 1
@@ -255,17 +250,17 @@ static void test_act(int number) {
 #endif
         (void)memset(y, 0x55, (size_t)r.values);
         if (vector == 0) {
-            aot_qconv_act_s8(y, r.x, k.tiles, r.bias, mult, shift, k.windows, curve, stage, p, 3, 1,
-                             4, 4, 0);
+            aot_qconv_epilogue_s8(y, r.x, k.tiles, r.bias, mult, shift, k.windows, curve, stage, p,
+                                  AOT_EPILOGUE_CURVE, 3, 1, 4, 4, 0);
         }
 #if AOT_VLEN > 1
         if (vector == 1) {
-            aot_qconv_act_s8__vec(y, r.x, k.pairs, r.bias, mult, shift, k.columns, curve, stage, p,
-                                  3, 1, 4, O, 1);
+            aot_qconv_epilogue_s8__vec(y, r.x, k.pairs, r.bias, mult, shift, k.columns, curve,
+                                       stage, p, AOT_EPILOGUE_CURVE, 3, 1, 4, O, 1);
         }
         if (vector == 2) {
-            aot_qconv_act_s8__dot(y, r.x, d.w, d.bias, mult, shift, d.copy, curve, NULL, p, 3, 1, 3,
-                                  2, O, 128, 0, 256);
+            aot_qconv_epilogue_s8__dot(y, r.x, d.w, d.bias, mult, shift, d.copy, curve, NULL, p,
+                                       AOT_EPILOGUE_CURVE, 3, 1, 3, 2, O, 128, 0, 256);
         }
 #endif
         for (int i = 0; i < r.values; ++i) {

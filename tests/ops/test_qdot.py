@@ -19,7 +19,7 @@ KERNELS = (
     *("aot_matmulinteger", "aot_qmatmul_s8"),
     "aot_qconv_s8",
     "aot_qfc_s8",
-    *(f"aot_qconv_{k}_s8" for k in ("add", "sum", "act")),
+    "aot_qconv_epilogue_s8",
 )
 
 

@@ -61,7 +61,7 @@ def test_same_quantised_values_as_the_host(requant: str, tmp_path: Path) -> None
     calls = (tmp_path / "cortex-m55" / "bundle" / "manifest.json").read_text()
     for kernel in (
         "aot_qadd_s8",
-        "aot_qconv_add_s8__mve",
+        "aot_qconv_epilogue_s8__mve",
         "aot_qavgpool_s8",
         "aot_maxpool_s8_blocked",
     ):

@@ -127,7 +127,7 @@ ONLY = {
     **dict.fromkeys(("aot_blocked_channels", "aot_channel_gather"), VECTORS),
 }
 #: Portable kernels that no machine of a family calls, as it has its own.
-REPLACED = {"helium": ("aot_qconv_s8", "aot_qconv_add_s8", "aot_qfc_s8")}
+REPLACED = {"helium": ("aot_qconv_s8", "aot_qfc_s8")}
 
 
 def test_every_kernel_has_a_figure_for_every_machine() -> None:

@@ -18,7 +18,7 @@ from aot.vendor.quantisation import Quantisation
 from aot.vendor.quantised_product import QuantisedProduct, product_node
 from aot.vendor.quantised_table import run_chain
 
-#: AOT_QCONV_ACT_PLACES and AOT_QCONV_ACT_BITS of runtime_c/kernels/aot_qconv_act.h.
+#: AOT_QCONV_CURVE_PLACES and AOT_QCONV_CURVE_BITS of runtime_c/kernels/aot_qconv_epilogue.h.
 PLACES, BITS = 15, 20
 #: Numbers of pieces that are tried, samples of each, and the largest distances in quantised values:
 #: of one sample, and on average.

@@ -60,8 +60,9 @@ from aot.vendor.requant import SUMS, refusal, rq_of
 from aot.vendor.window_shape import WindowShape
 
 EIGHT = (S8, U8)
-#: AOT_QCONV_SUM_BITS of runtime_c/kernels/aot_qconv_sum.h.
-SUM_BITS = 24
+#: EPILOGUE of runtime_c/kernels/aot_qconv_epilogue.h, besides those that add quantised values: they
+#: are the arithmetics of `sum_fields`. AOT_QCONV_SUM_BITS of the same header.
+SUM, CURVE, SUM_BITS = {"EPILOGUE": 3}, {"EPILOGUE": 4}, 24
 #: Bytes made at a time for an epilogue: on boards what the product's own scratch leaves of the
 #: first, but at least the second, and elsewhere the third.
 BOARD_SCRATCH, BOARD_STAGE, HOST_STAGE = 480, 96, 4096
@@ -142,17 +143,16 @@ def act_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What a kernel does behind a product, a few pixels at a time; without a name, nothing.
+    """What a kernel does behind a product, a few pixels at a time; without an instance, nothing.
 
-    `name` is that of the kernel between aot_qconv_ and _s8, `fields` are its parameters, `instance`
-    its own constants and `pieces` the table that it reads in place of quantised values `r`. With
-    `scaled` (size of a step, fraction bits) it takes the exact sums, in such steps with so many
-    fraction bits; without, the product's quantised values.
+    `instance` is its constant EPILOGUE, `fields` are its parameters and `pieces` the table that it
+    reads in place of quantised values `r`. With `scaled` (size of a step, fraction bits) it takes
+    the exact sums, in such steps with so many fraction bits; without, the product's quantised
+    values.
     """
 
-    name: str = ""
-    fields: Mapping[str, int] = field(default_factory=dict)
     instance: Mapping[str, int] = field(default_factory=dict)
+    fields: Mapping[str, int] = field(default_factory=dict)
     scaled: tuple[float, int] | None = None
     pieces: Array | None = None
 
@@ -183,7 +183,7 @@ def add_to_kernel(c: Recorder, m: Match) -> None:
     how, fields = total.sum_fields(rq_of(c))
     zeros = {"a_zero": total.a.z, "b_zero": total.b.z, "sum_zero": total.y.z}
     limits = dict(zip(("sum_lo", "sum_hi"), total.limits, strict=True))
-    record(c, m, found, Epilogue("add", {**fields, **zeros, **limits}, {"ADD": how}))
+    record(c, m, found, Epilogue({"EPILOGUE": how}, {**fields, **zeros, **limits}))
 
 
 @conv_sum.lower
@@ -193,7 +193,7 @@ def sum_to_kernel(c: Recorder, m: Match) -> None:
     step, r = float(found.y.s), quantisation(m, "r").signed()
     fields = {**UNUSED, "b_mult": round(float(r.s) / step * 2.0**SUM_BITS), "b_zero": r.z}
     fields |= {"sum_zero": limits["y_zero"], "sum_lo": limits["lo"], "sum_hi": limits["hi"]}
-    record(c, m, found, Epilogue("sum", fields, scaled=(step, SUM_BITS)))
+    record(c, m, found, Epilogue(SUM, fields, scaled=(step, SUM_BITS)))
 
 
 @conv_act.lower
@@ -206,15 +206,15 @@ def act_to_kernel(c: Recorder, m: Match) -> None:
     last = (len(table.numbers) << PLACES) - 1
     fields = {**UNUSED, "offset": -round(table.start / unit), "a_mult": last}
     fields |= {"sum_lo": low, "sum_hi": high}
-    record(c, m, found, Epilogue("act", fields, scaled=(unit, 0), pieces=table.numbers))
+    record(c, m, found, Epilogue(CURVE, fields, scaled=(unit, 0), pieces=table.numbers))
 
 
 def record(c: Recorder, m: Match, found: QuantisedProduct, more: Epilogue = NOTHING) -> None:
     """Record a kernel of the target for 8-bit quantised values, with an epilogue or without."""
-    rq = rq_of(c) if more.scaled is None else SUMS
+    rq, behind = rq_of(c) if more.scaled is None else SUMS, bool(more.instance)
     mult, shift = steps(found, *more.scaled) if more.scaled else found.multipliers(rq)
     per_channel = rq != SUMS and len(mult) > 1
-    shape = shape_of(c, m, found, bool(more.name), rq, per_channel)
+    shape = shape_of(c, m, found, behind, rq, per_channel)
     planner: Any = {"dsp": conv_dsp, "mve": conv_mve}.get(c.target.simd, conv_portable)
     w = found.w.stored.reshape(*found.w.data.shape[:2], shape.kh, shape.kw)
     bias = found.folded(shape.x_zero).astype(np.int32)
@@ -224,16 +224,16 @@ def record(c: Recorder, m: Match, found: QuantisedProduct, more: Epilogue = NOTH
         operands: list[Any] = [made, source, *constants(c, call.weights, call.bias, mult, shift)]
         operands += [c.scratch(call.scratch)]
         fields, place = shape.fields(), source if call.inplace else None
-        if more.name:
+        if behind:
             size = shape.oc * (4 if rq == SUMS else 1)
             pixels = stage_pixels(c, size, shape.ow, call.scratch)
             operands += [r if more.pieces is None else c.const(more.pieces, "pieces")]
             operands += [c.scratch(size * pixels if call.staged else 0, "stage")]
             fields = {**shape.sizes(), "pixels": pixels, **more.fields}
             place = r if r is not None and m.r.ir is not m.x.ir else None
-        rowwise = shape.rowwise(*[7] * bool(more.name), last=not more.name)
+        rowwise = shape.rowwise(*[7] * behind, last=not behind)
         c.call(
-            call.kernel.replace("_s8", f"_{more.name}_s8" if more.name else "_s8"),
+            call.kernel.replace("_s8", "_epilogue_s8" if behind else "_s8"),
             *operands,
             c.params(**fields),
             instance={**more.instance, "RQ": rq, "PC": int(shape.per_channel), **call.instance},
