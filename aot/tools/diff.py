@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from aot.tools.report.memory import memory_map
 from aot.tools.run import Built, execute, open_out, specs
 from aot.tools.samples import random_samples, runs_of
 from aot.tools.size import Size, measure, planned
+
+#: Kinds of tensors that a program hands to a bundle or gets from it.
+ENDS = ("input", "output", "state")
 
 
 def diff(outs: tuple[Path, Path], inputs: list[str], everything: bool = False) -> dict[str, Any]:
@@ -59,102 +63,127 @@ def diff(outs: tuple[Path, Path], inputs: list[str], everything: bool = False) -
 
 
 def _compared(built: Built, size: Size) -> dict[str, dict[str, Any]]:
-    """What is compared of a build, by section and name: integers and words.
-
-    A call is known by the ONNX nodes that it computes, since a call's number says nothing of
-    another compilation; calls of the same nodes are one entry. So is a region.
-    """
-    manifest, memory, nodes = built.manifest, built.manifest["memory"], built.manifest["nodes"]
-    file, arena, calls = built.out / RECORD, memory_map(manifest), dict[str, list[Any]]()
+    """What is compared of a build, by section and name: integers and words."""
+    manifest, file = built.manifest, built.out / RECORD
+    memory = manifest["memory"]
     record = read_json(file, "record of a compilation") if file.is_file() else manifest
     options_of(record)  # refuses what is damaged
-    for node in nodes:
-        calls.setdefault(", ".join(node["nodes"]) or node["op"], []).append(node)
     return {
-        "ABI": {
-            "prefix": built.name,
-            "version": str(manifest["abi"]),
-            "inputs and outputs in": manifest["options"]["io"],
-            **{
-                f"{kind} {i}": f"{one_line(spec.name)}: {spec.text()}"
-                for kind in ("input", "output", "state")
-                for i, spec in enumerate(specs(manifest, f"{kind}s"))
-            },
-        },
-        "quantisation": {
-            f"{kind} {i}": str(entry["quantisation"])
-            for kind in ("input", "output", "state")
-            for i, entry in enumerate(manifest[f"{kind}s"])
-        },
-        "RAM, bytes": {
-            "total": size.ram,
-            "arena": size.arena,
-            "variables": size.static,
-            "stack": None
-            if size.stack.bytes is size.stack.declared is None
-            else size.ram - size.arena - size.static,
-            "apart: inputs and outputs": size.io,
-        },
+        "ABI": _interface(built),
+        "quantisation": _quantisation(manifest),
+        "RAM, bytes": _ram(size),
         "flash, bytes": {
             "total": size.constants + size.code,
             "constants": size.constants,
             "code and tables": size.code,
         },
-        "work": {"MACs": size.macs, "calls": len(nodes), "regions": len(manifest["regions"])},
+        "work": {
+            "MACs": size.macs,
+            "calls": len(manifest["nodes"]),
+            "regions": len(manifest["regions"]),
+        },
         "arena": {
             "lower bound, bytes": memory["lower_bound_bytes"],
             "proven optimal": str(memory["optimal"]),
             "order of calls proven optimal": str(memory["schedule_optimal"]),
         },
-        "backends, in calls": {
-            b: sum(n["backend"] == b for n in nodes)
-            for b in dict.fromkeys(n["backend"] for n in nodes)
-        },
-        "regions, in calls": {
-            ", ".join(name for i in r["calls"] for name in nodes[i]["nodes"]): len(r["calls"])
-            for r in manifest["regions"]
-        },
-        "backends of nodes": {  # conversions in C, which have the name of a node too, come first
-            name: n["backend"]
-            for n in sorted(nodes, key=lambda n: str(n["backend"]) != "c")
-            for name in n["nodes"]
-        },
-        "kernels per call": {k: " + ".join(n["kernel"] for n in c) for k, c in calls.items()},
-        "MACs per call": {k: sum(n["macs"] for n in c) for k, c in calls.items()},
-        "arena in bytes, per call": {
-            k: max(arena.live[n["call"] - arena.begin] for n in c) if arena else 0
-            for k, c in calls.items()
-        },
+        **_backends(manifest),
+        **_calls(manifest),
         "options": {k: str(v) for k, v in record["options"].items() if k != "io"},
         "compilation": {"aotc": str(manifest["aotc"]), "model": record.get("sha256")},
+    }
+
+
+def _interface(built: Built) -> dict[str, Any]:
+    """The names and tensors that a program sees."""
+    manifest = built.manifest
+    found = {
+        "prefix": built.name,
+        "version": str(manifest["abi"]),
+        "inputs and outputs in": manifest["options"]["io"],
+    }
+    for kind in ENDS:
+        for i, spec in enumerate(specs(manifest, f"{kind}s")):
+            found[f"{kind} {i}"] = f"{one_line(spec.name)}: {spec.text()}"
+    return found
+
+
+def _quantisation(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The scales and zero points of inputs, outputs and states, as words."""
+    entries = ((kind, i, e) for kind in ENDS for i, e in enumerate(manifest[f"{kind}s"]))
+    return {f"{kind} {i}": str(entry["quantisation"]) for kind, i, entry in entries}
+
+
+def _ram(size: Size) -> dict[str, Any]:
+    """Bytes of RAM by use; the stack is None where no bound is known."""
+    unknown = size.stack.bytes is size.stack.declared is None
+    return {
+        "total": size.ram,
+        "arena": size.arena,
+        "variables": size.static,
+        "stack": None if unknown else size.ram - size.arena - size.static,
+        "apart: inputs and outputs": size.io,
+    }
+
+
+def _backends(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """How many calls each backend and region has, and the backend of every ONNX node.
+
+    A region is known by the nodes that it computes.
+    """
+    nodes = manifest["nodes"]
+    # Conversions in C have the name of a node, too: what comes later stands.
+    ordered = sorted(nodes, key=lambda n: str(n["backend"]) != "c")
+    regions = {}
+    for region in manifest["regions"]:
+        computed = (name for i in region["calls"] for name in nodes[i]["nodes"])
+        regions[", ".join(computed)] = len(region["calls"])
+    return {
+        "backends, in calls": dict(Counter(n["backend"] for n in nodes)),
+        "regions, in calls": regions,
+        "backends of nodes": {name: n["backend"] for n in ordered for name in n["nodes"]},
+    }
+
+
+def _calls(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Kernels, MACs and live bytes of the arena per call.
+
+    A call is known by the ONNX nodes that it computes, since a call's number says nothing of
+    another compilation; calls of the same nodes are one entry.
+    """
+    arena, calls = memory_map(manifest), dict[str, list[Any]]()
+    for node in manifest["nodes"]:
+        calls.setdefault(", ".join(node["nodes"]) or node["op"], []).append(node)
+
+    def live(call: Any) -> int:
+        return arena.live[call["call"] - arena.begin] if arena else 0
+
+    return {
+        "kernels per call": {k: " + ".join(n["kernel"] for n in c) for k, c in calls.items()},
+        "MACs per call": {k: sum(n["macs"] for n in c) for k, c in calls.items()},
+        "arena in bytes, per call": {k: max(map(live, c)) for k, c in calls.items()},
     }
 
 
 def _rows(title: str, one: dict[str, Any], two: dict[str, Any]) -> list[dict[str, Any]]:
     """A row for each name of a section; of calls, the largest difference comes first.
 
-    What a build lacks counts 0 among numbers, and is None among words. Options that only one
-    of the two builds remembers are left out.
+    A name that a build lacks counts 0 among numbers, and is None among words. Options that only
+    one of the two builds remembers are left out.
     """
     none = 0 if any(type(v) is int for v in (*one.values(), *two.values())) else None
-    rows = [
-        {
-            "name": one_line(name),
-            "a": a,
-            "b": b,
-            "difference": d,
-            "ratio": b / a if a and d else None,
-        }
-        for name in (one if title == "options" else one | two)
-        if name in two or title != "options"
-        for a, b in [(one.get(name, none), two.get(name, none))]
-        for d in [b - a if type(a) is type(b) is int else None]
-    ]
-    return (
-        sorted(rows, key=lambda r: -abs(r["difference"] or 0))
-        if title.endswith("per call")
-        else rows
-    )
+    known = [name for name in one if name in two] if title == "options" else one | two
+    rows = [_row(name, one.get(name, none), two.get(name, none)) for name in known]
+    if title.endswith("per call"):
+        rows.sort(key=lambda row: -abs(row["difference"] or 0))
+    return rows
+
+
+def _row(name: str, one: Any, two: Any) -> dict[str, Any]:
+    """Both values with their difference and ratio, which are None but for integers."""
+    difference = two - one if type(one) is type(two) is int else None
+    ratio = two / one if one and difference else None
+    return {"name": one_line(name), "a": one, "b": two, "difference": difference, "ratio": ratio}
 
 
 def _outputs(one: Built, two: Built, sources: list[str]) -> list[dict[str, Any]]:
@@ -164,10 +193,10 @@ def _outputs(one: Built, two: Built, sources: list[str]) -> list[dict[str, Any]]
     if not (is_native(one.target) and is_native(two.target)):
         raise AotError("not both are built for this machine")
     samples = runs_of(one, sources) if sources else random_samples(one.inputs, None, one.manifest)
-    return [
-        compare(f"{s.label}{s.label and '/'}{spec.name}", ours, theirs, spec.dtype).record()
-        for s in samples
-        for spec, theirs, ours in zip(
-            one.outputs, *(execute(b, s.inputs) for b in (one, two)), strict=False
-        )
-    ]
+    rows = []
+    for sample in samples:
+        wanted, found = (execute(built, sample.inputs) for built in (one, two))
+        for spec, want, got in zip(one.outputs, wanted, found, strict=False):
+            label = f"{sample.label}{sample.label and '/'}{spec.name}"
+            rows.append(compare(label, got, want, spec.dtype).record())
+    return rows

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import glob
+import operator
 import os
 import re
 import sys
@@ -24,90 +25,85 @@ from aot.target import load_target, names
 from aot.textfile import read_toml
 from aot.tools.build import find_program, find_tools
 
+Row = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+#: The comparisons that a requirement of pip makes.
+COMPARE = {"==": operator.eq, ">=": operator.ge, "<": operator.lt}
+
 
 def command(args: argparse.Namespace, progress: Progress) -> Answer:
     """The answer; it fails with the reason where models cannot be compiled for this machine."""
     table = read_toml(Path(__file__).with_suffix(".toml"), "table of packages")
     parts = _parts(table["part"])
-    absent = [f"needs {r}" for p in parts if p["kind"] == "Python packages" for r in p["lacks"]]
+    needed = (p for p in parts if p["kind"] == "Python packages")
+    absent = [f"needs {requirement}" for p in needed for requirement in p["lacks"]]
     works = [_works(name, absent) for name in names()]
     install = {m: _line(m, parts, table) for m in table["manager"]}
     here = [m for m in install if m != "pip" and find_program(m)][:1] or list(install)
-    text = [
-        line
-        for kind in dict.fromkeys(row["kind"] for row in (*parts, *works))
-        for line in (
-            kind,
-            *(
-                f"  {row['name']:<24} {row['found'] or 'not installed'}"
-                + f" ({row['use']})" * bool(row["lacks"] or not row["found"])
-                for row in (*parts, *works)
-                if row["kind"] == kind
-            ),
-        )
-    ]
     rest = [f"  {install[m]}" for m in here if install[m]]
     return Answer(
         {"parts": parts, "targets": works, "install": install, "managers": here},
-        "\n".join([*text, "To get the rest", *rest] if rest else text),
+        "\n".join([*_text([*parts, *works]), *["To get the rest"][: len(rest)], *rest]),
         works[0]["use"] and f"host: {works[0]['use']}",
     )
 
 
-def _parts(optional: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _text(rows: Sequence[Row]) -> list[str]:
+    """Lines: every kind of part as a heading, with its rows below it."""
+    lines: dict[str, list[str]] = {}
+    for row in rows:
+        note = f" ({row['use']})" if row["lacks"] or not row["found"] else ""
+        line = f"  {row['name']:<24} {row['found'] or 'not installed'}{note}"
+        lines.setdefault(row["kind"], [row["kind"]]).append(line)
+    return [line for group in lines.values() for line in group]
+
+
+def _parts(optional: Sequence[Row]) -> Rows:
     """A record of each part: aotc needs it, `optional` (doctor.toml) or a target names it."""
-    requires = (
-        metadata.requires("aotc") or ()
-        if _version("aotc")
-        else read_toml(Path(__file__).parents[3] / "pyproject.toml", "project file")["project"][
-            "dependencies"
-        ]
-    )
-    targets = [load_target(name) for name in names()[1:]]
-    programs = [
-        *(("C compilers", t.compiler, t.packages, t) for t in targets if t.compiler),
-        *(
-            ("Emulators", program, t.emulator_packages, t)
-            for t in targets
-            for program in t.emulator[: not t.native()]
-        ),
+    python = {"kind": "Python", "name": "python", "found": sys.version.split()[0], "use": ""}
+    needed = [
+        {"kind": "Python packages", "requirement": r, "use": f"needed: {r}"}
+        for r in _requirements()
     ]
+    return [{**python, "lacks": []}, *map(_part, [*needed, *optional, *_programs()])]
+
+
+def _requirements() -> list[str]:
+    """What aotc itself needs of pip, by its metadata or, in a checkout, by pyproject.toml."""
+    if _version("aotc"):
+        lines = metadata.requires("aotc") or []
+    else:
+        file = Path(__file__).parents[3] / "pyproject.toml"
+        lines = read_toml(file, "project file")["project"]["dependencies"]
+    return [line.split(";")[0].strip() for line in lines if "extra ==" not in line]
+
+
+def _programs() -> Rows:
+    """A row for every compiler and emulator that a target names, as doctor.toml has them."""
+    compilers = dict[str, Rows]()
+    emulators = dict[str, Rows]()
+    for target in (load_target(name) for name in names()[1:]):
+        if target.compiler:
+            row = {"target": target.name, "packages": target.packages}
+            compilers.setdefault(target.compiler, []).append(row)
+        if target.emulator and not target.native():
+            row = {"target": target.name, "packages": target.emulator_packages}
+            emulators.setdefault(target.emulator[0], []).append(row)
     return [
-        {
-            "kind": "Python",
-            "name": "python",
-            "found": sys.version.split()[0],
-            "use": "",
-            "lacks": [],
-        },
-        *(
-            _part({"kind": "Python packages", "requirement": r, "use": f"needed: {r}"})
-            for r in (line.split(";")[0].strip() for line in requires if "extra ==" not in line)
-        ),
-        *map(_part, optional),
-        *(
-            _part(
-                {
-                    "kind": kind,
-                    "name": name,
-                    "packages": [
-                        *dict.fromkeys(
-                            p
-                            for row in programs
-                            if row[1] == name
-                            for p in row[2]
-                            if p != "make"  # a part of its own, for which ninja may stand
-                        )
-                    ],
-                    "use": ", ".join(row[3].name for row in programs if row[1] == name),
-                }
-            )
-            for kind, name in dict.fromkeys(row[:2] for row in programs)
-        ),
+        *(_program("C compilers", name, users) for name, users in compilers.items()),
+        *(_program("Emulators", name, users) for name, users in emulators.items()),
     ]
 
 
-def _part(row: Mapping[str, Any]) -> dict[str, Any]:
+def _program(kind: str, name: str, users: Rows) -> dict[str, Any]:
+    """The row of a program that targets use: `users` name the target and packages of apt."""
+    packages = dict.fromkeys(package for user in users for package in user["packages"])
+    packages.pop("make", None)  # a part of its own, for which ninja may stand
+    use = ", ".join(user["target"] for user in users)
+    return {"kind": kind, "name": name, "packages": list(packages), "use": use}
+
+
+def _part(row: Row) -> dict[str, Any]:
     """The part that a row describes, with `found`, its version or path ("": it is absent).
 
     `lacks` are the packages that would install it, [] if nothing is lacking: requirements of pip
@@ -115,20 +111,22 @@ def _part(row: Mapping[str, Any]) -> dict[str, Any]:
     """
     requirement = row.get("requirement", "")
     name = row.get("name") or re.split(r"[^\w.-]", requirement)[0]
-    files = [os.path.expandvars(f.replace("@prefix", sys.prefix)) for f in row.get("files", ())]
-    found = [f for pattern in files for f in sorted(glob.glob(pattern))] + [
-        (_version(name) if requirement else "" if files else find_program(name)) or ""
-    ]
-    enough = (found[0] and _fits(found[0], requirement)) or any(
-        map(find_program, row.get("or", ()))
-    )
-    return {
-        "kind": row["kind"],
-        "name": name,
-        "found": found[0],
-        "use": row["use"],
-        "lacks": [] if enough else [requirement] if requirement else row.get("packages", []),
-    }
+    found = _found(name, row)
+    enough = found and _fits(found, requirement)
+    enough = enough or any(map(find_program, row.get("or", ())))
+    packages = [requirement] if requirement else row.get("packages", [])
+    part = {"kind": row["kind"], "name": name, "found": found, "use": row["use"]}
+    return {**part, "lacks": [] if enough else packages}
+
+
+def _found(name: str, row: Row) -> str:
+    """The version of a package of pip, the path of a program or of a library's header, or ""."""
+    if "requirement" in row:
+        return _version(name)
+    if "files" not in row:
+        return find_program(name) or ""
+    patterns = (os.path.expandvars(f.replace("@prefix", sys.prefix)) for f in row["files"])
+    return next((file for p in patterns for file in sorted(glob.glob(p))), "")
 
 
 def _version(name: str) -> str:
@@ -136,16 +134,14 @@ def _version(name: str) -> str:
     return next((str(d.version) for d in metadata.distributions(name=name)), "")
 
 
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
 def _fits(version: str, requirement: str) -> bool:
     """Whether the version is within the bounds (`>=`, `<`, `==`) of the requirement."""
     bounds = re.findall(r"(==|>=|<)\s*([\d.]+)", requirement)
-    have, *limits = (
-        [int(n) for n in re.findall(r"\d+", text)] for text in (version, *(b for _, b in bounds))
-    )
-    return all(
-        {"==": have == limit, ">=": have >= limit, "<": have < limit}[sign]
-        for (sign, _), limit in zip(bounds, limits, strict=True)
-    )
+    return all(COMPARE[sign](_numbers(version), _numbers(bound)) for sign, bound in bounds)
 
 
 def _works(name: str, absent: Sequence[str]) -> dict[str, Any]:
@@ -153,40 +149,38 @@ def _works(name: str, absent: Sequence[str]) -> dict[str, Any]:
 
     `absent` are reasons why nothing can be compiled.
     """
+    run = False
     try:
         target = load_target(name)
+        run = target.runs_here() or any(map(find_program, target.emulator[: not target.native()]))
         find_tools(target.packages, target.compiler)
     except AotError as error:
         absent = [*absent, error.what]
-    run = not absent and (
-        target.runs_here() or any(map(find_program, target.emulator[: not target.native()]))
-    )
+    build, run = not absent, run and not absent
     return {
         "kind": "What works now",
         "name": name,
-        "found": f"build {'no' if absent else 'yes'}, run {'yes' if run else 'no'}",
+        "found": f"build {'yes' if build else 'no'}, run {'yes' if run else 'no'}",
         "use": "; ".join(absent),
         "lacks": absent,
-        "build": not absent,
+        "build": build,
         "run": run,
     }
 
 
-def _line(manager: str, parts: Sequence[Mapping[str, Any]], table: Mapping[str, Any]) -> str:
-    """What to type to get all that is lacking and that the manager or pip has; "" for nothing."""
-    python = [f'"{r}"' for p in parts if p["kind"].startswith("Python") for r in p["lacks"]]
-    native = [
-        name
-        for part in parts
-        if not part["kind"].startswith("Python")
-        for apt in part["lacks"]
-        for name in {"apt-get": [apt], **table["names"].get(apt, {})}.get(manager, ())
-    ]
-    return " && ".join(
-        " ".join([table["manager"][m], *dict.fromkeys(w)])
-        for m, w in {
-            manager: native,
-            "pip": [*(native if manager == "pip" else ()), *python],
-        }.items()
-        if w
-    )
+def _line(manager: str, parts: Sequence[Row], table: Row) -> str:
+    """The line to type for all that is lacking and that the manager or pip has; "" for nothing."""
+    python, native = list[str](), list[str]()
+    for part in parts:
+        if part["kind"].startswith("Python"):
+            python += [f'"{requirement}"' for requirement in part["lacks"]]
+            continue
+        for apt in part["lacks"]:
+            by_manager = {"apt-get": [apt], **table["names"].get(apt, {})}
+            native += by_manager.get(manager, ())
+    if manager == "pip":
+        python, native = [*native, *python], []
+    lines = [" ".join([table["manager"][manager], *dict.fromkeys(native)])] if native else []
+    if python:
+        lines.append(" ".join([table["manager"]["pip"], *dict.fromkeys(python)]))
+    return " && ".join(lines)
