@@ -38,20 +38,15 @@ def spell_selftest(program: Program, samples: Sequence[Sample], accuracy: str) -
     An output without an expected value is NULL and is not compared. Tolerances are a row per
     output: relative to the element, relative to the largest element, absolute.
     """
-    arrays: list[str] = []
-    ins = [
-        [_vector(arrays, t, a, f"in{k}_{i}") for i, (t, a) in enumerate(_inputs(program, s))]
-        for k, s in enumerate(samples)
-    ]
-    outs = [
-        [
-            _vector(arrays, t, s.expected[interface.label(t)], f"out{k}_{i}")
-            if interface.label(t) in s.expected
-            else "NULL"
-            for i, t in enumerate(interface.outputs(program))
-        ]
-        for k, s in enumerate(samples)
-    ]
+    arrays, ins, outs = list[str](), list[list[str]](), list[list[str]]()
+    for k, sample in enumerate(samples):
+        given = enumerate(_inputs(program, sample))
+        ins.append([_vector(arrays, t, data, f"in{k}_{i}") for i, (t, data) in given])
+    for k, sample in enumerate(samples):
+        outs.append([])
+        for i, t in enumerate(interface.outputs(program)):
+            want = sample.expected.get(interface.label(t))
+            outs[-1].append("NULL" if want is None else _vector(arrays, t, want, f"out{k}_{i}"))
     tolerances = [_tolerance(t, accuracy) for t in interface.outputs(program)]
     return "\n".join(
         [

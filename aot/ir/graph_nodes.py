@@ -82,6 +82,23 @@ def subgraphs(graph: ir.Graph) -> list[ir.Graph]:
     return list(found)
 
 
+def outside_values(body: ir.Graph) -> list[ir.Value]:
+    """The values that a body or a graph within it reads and none of them makes, each once.
+
+    They are in order: those that nodes read, by graph, then results that are such values.
+    """
+    own, read = set[ir.Value](), list[ir.Value | None]()
+    graphs = [body, *subgraphs(body)]
+    for graph in graphs:
+        own.update(graph.inputs, graph.initializers.values())
+        for node in graph:
+            own.update(node.outputs)
+            read += node.inputs
+    for graph in graphs:
+        read += graph.outputs
+    return [v for v in dict.fromkeys(read) if v is not None and v not in own]
+
+
 def all_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
     """The nodes of the graph and of all within, in order."""
     for node in graph:

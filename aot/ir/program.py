@@ -101,6 +101,10 @@ class Arg:
     offset: int = 0
     back: int = 0
 
+    def text(self) -> str:
+        """The access, `r`, `w` or `rw`, with the tensor and the offset in bytes if there is one."""
+        return f"{self.access.value} {self.tensor}" + f"+{self.offset}" * bool(self.offset)
+
     @property
     def begin(self) -> int:
         """The first byte of the tensor that the function may touch."""
@@ -114,12 +118,20 @@ class Scalar:
     value: int | float
     ctype: str
 
+    def text(self) -> str:
+        """The number, as Python writes it."""
+        return str(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class StateArg:
     """The argument `void **`: where the vendor's object called `state` keeps its pointers."""
 
     state: str
+
+    def text(self) -> str:
+        """The name of the state."""
+        return self.state
 
 
 FieldValue = int | float | tuple[int, ...] | tuple[float, ...]
@@ -269,14 +281,7 @@ class Call:
 
     def text(self) -> str:
         """One line: `kernel{TP=14}(w y, r x, {n=4})  # node + node`."""
-        args = [
-            f"{a.access.value} {a.tensor}" + (f"+{a.offset}" if a.offset else "")
-            if isinstance(a, Arg)
-            else a.state
-            if isinstance(a, StateArg)
-            else f"{a.value}"
-            for a in self.args
-        ]
+        args = [a.text() for a in self.args]
         if self.params:
             args.append("{" + ", ".join(f"{k}={v}" for k, v in self.params.fields) + "}")
         inst = "{" + ",".join(f"{k}={v}" for k, v in self.instance) + "}" if self.instance else ""

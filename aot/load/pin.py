@@ -221,9 +221,10 @@ def _sizes(inputs: list[onnx.ValueInfoProto]) -> str:
     """For a hint: that there is no symbolic dimension, and the dimensions of the inputs."""
     found: list[str] = []
     for info in inputs[:4]:
-        dims = declared(info)
-        sizes = "of unknown rank" if dims is None else str(["?" if d is None else d for d in dims])
-        found.append(f"{info.name} {sizes}".replace("'", ""))
+        dims, sizes = declared(info), "of unknown rank"
+        if dims is not None:
+            sizes = "[" + ", ".join("?" if d is None else str(d) for d in dims) + "]"
+        found.append(f"{info.name} {sizes}")
     return f"none, its inputs are {', '.join(found)}" if found else "none"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from aot.ir.deferred_import import ir, onnx
-from aot.ir.graph_nodes import CONTROL, all_nodes, subgraphs
+from aot.ir.graph_nodes import CONTROL, all_nodes, inner_graphs, outside_values
 from aot.shapes.control_flow_isolated import Loop, is_isolated
 
 MOST = 256
@@ -37,21 +37,7 @@ def _is_packed(value: ir.Value) -> bool:
 
 def captured(node: ir.Node) -> dict[str, ir.Value]:
     """Values from outside that the bodies of a node read, by name."""
-    found: dict[str, ir.Value] = {}
-    for held in node.attributes.values():
-        if held.type.name != "GRAPH":
-            continue
-        body = held.as_graph()
-        inner = [body, *subgraphs(body)]
-        own = {id(v) for g in inner for v in [*g.inputs, *g.initializers.values()]}
-        own |= {id(v) for g in inner for n in g for v in n.outputs}
-        read = [v for g in inner for n in g for v in n.inputs] + [
-            v for g in inner for v in g.outputs
-        ]
-        for value in read:
-            if value is not None and id(value) not in own:
-                found[str(value.name)] = value
-    return found
+    return {str(v.name): v for body in inner_graphs(node) for v in outside_values(body)}
 
 
 class Unroller:

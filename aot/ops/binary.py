@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.dtypes import F32, DType
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.ir.operators import Commutative, Elementwise, Exact, OneOf, Trait
@@ -37,7 +36,7 @@ from aot.shapes.operands import operand_shape, operands_fit, repeats
 from aot.shapes.partial_values import PartialValues
 from aot.shapes.reference import Inputs, Unknown
 from aot.shapes.symbolic import Poly, Terms, combined, polynomials
-from aot.vendor import Case, Handle, Match, Pattern, Recorder, ValueRef, case, f32
+from aot.vendor import F32, Case, DType, Handle, Match, Pattern, Recorder, ValueRef, case, f32
 from aot.vendor.layouts import follow
 
 NO_ACT, RELU, CLIP = 0, 1, 2

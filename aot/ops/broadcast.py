@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import UnsupportedError
 from aot.ir import layout as lay
-from aot.vendor import Handle, Recorder, ValueRef
+from aot.vendor import Handle, Recorder, UnsupportedError, ValueRef
 
 Shape = tuple[int, ...]
 Operand = tuple["ValueRef | Handle", Shape]  # what to pass, and its stored shape

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.dtypes import DType
 from aot.ir.graph_nodes import Array
 from aot.ir.operators import Elementwise, Exact
 from aot.ir.value_traits import Clamp, Curve
@@ -20,7 +19,7 @@ from aot.ops.kernels import NUMBERS
 from aot.ops.registry import op
 from aot.ops.unary import SPECIAL, edges, emit
 from aot.shapes.interval_analysis import Inputs as Bounded, Interval, bounds
-from aot.vendor import Case, Match, Recorder, case, f32
+from aot.vendor import Case, DType, Match, Recorder, case, f32
 from aot.vendor.layouts import follow
 
 

@@ -22,8 +22,7 @@ from aot.ops.registry import op
 from aot.shapes.control import Control, controls
 from aot.shapes.control_flow_isolated import BRANCHES, Loop
 from aot.shapes.cures import Sizing, sizings
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Operand, Recorder
+from aot.vendor import Match, Operand, Recorder, ValueRef
 
 RESULTS = " ".join(f"y{i}" for i in range(MAX_PARTS))
 HEADER = "aot_control.h"

@@ -20,13 +20,10 @@ from aot.ops.registry import op
 from aot.partition.cost.costs import Shape, multiplications
 from aot.shapes.checks import checks, window_fits
 from aot.shapes.operands import POINTS, convolved, operands_fit
+from aot.vendor import Case, Match, NodeRef, Recorder, WindowShape, case, f32, same_shapes
 from aot.vendor.activations import NO_ACT, Act
-from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import narrow
-from aot.vendor.match import Match, NodeRef, same_shapes
 from aot.vendor.quantised_product import product_node
-from aot.vendor.recorder import Recorder
-from aot.vendor.window_shape import WindowShape
 
 conv = op(
     "Conv",

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.dtypes import F32
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import SAME, attribute, shape_of
 from aot.ir.layout import Layout, blocked
@@ -24,12 +23,9 @@ from aot.shapes.dynamic.rules import dynamic, only_first
 from aot.shapes.dynamic.windows import spatial_attribute
 from aot.shapes.operands import operand_shape, operands_fit, ungrouped, wrong
 from aot.shapes.partial_values import PartialValues
+from aot.vendor import F32, Case, Handle, Match, Recorder, WindowShape, case, f32
 from aot.vendor.activations import NO_ACT, Act
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.match import Match
 from aot.vendor.quantised_product import product_node
-from aot.vendor.recorder import Handle, Recorder
-from aot.vendor.window_shape import WindowShape
 
 transposed = op(
     "ConvTranspose",

@@ -7,12 +7,11 @@ import math
 from collections.abc import Iterator
 
 from aot.ir.deferred_import import ir
-from aot.ir.dtypes import F32
 from aot.ir.operators import AtLeast, ShapeOf
 from aot.ops.registry import op
 from aot.shapes.operands import operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import PartialValues
-from aot.vendor import Case, Match, Recorder, WindowShape, case, f32
+from aot.vendor import F32, Case, Match, Recorder, WindowShape, case, f32
 
 deform = op(
     "DeformConv",

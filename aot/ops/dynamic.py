@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, F32, F64, S64, DType
 from aot.ir.graph_nodes import DYNAMIC, attribute
-from aot.ir.layout import Layout
 from aot.load.encode_strings import Strings, encodes
 from aot.ops.kernels import INTS, SIGNED
 from aot.ops.registry import op
@@ -21,7 +20,7 @@ from aot.shapes.dynamic.dims import DynamicDims, zero_padding
 from aot.shapes.dynamic.rows import made_by
 from aot.shapes.dynamic.rules import needed
 from aot.shapes.symbolic import polynomials
-from aot.vendor import Match, NodeRef, Recorder, ValueRef
+from aot.vendor import Layout, Match, NodeRef, Recorder, ValueRef
 from aot.vendor.strided_copy import split_at
 
 HEADER = "aot_dynamic.h"

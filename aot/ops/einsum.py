@@ -8,7 +8,6 @@ import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64
 from aot.ir.graph_nodes import attribute
@@ -20,7 +19,7 @@ from aot.shapes.dynamic.products import APART
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit
 from aot.shapes.partial_values import PartialValues
-from aot.vendor import Case, Match, Recorder, ValueRef, case, f32
+from aot.vendor import Case, Match, Recorder, UnsupportedError, ValueRef, case, f32
 from aot.vendor.strided_copy import padded, strides
 
 einsum = op("Einsum", "xs*", traits=[Exact(rounds_once=True)], equation="")

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import shape_of
 from aot.ir.operators import OneOf
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.rules import dynamic, needed
-from aot.vendor import Case, Match, Recorder, case, f32
+from aot.vendor import F32, Case, Match, Recorder, case, f32
 
 #: In the order of the kernel's constants.
 MODES = ("nearest", "linear", "cubic")

@@ -18,12 +18,8 @@ import numpy as np
 from aot.ir.deferred_import import ir, onnx
 from aot.ir.dtypes import BF16, F16, F32, DType
 from aot.ir.graph_nodes import CONTROL
-from aot.ir.layout import Layout
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case
-from aot.vendor.match import Match, ValueRef
+from aot.vendor import Case, Layout, Match, Pattern, Recorder, ValueRef
 from aot.vendor.pattern import Either, OpPat
-from aot.vendor.recorder import Recorder
 
 HALVES = (F16, BF16)
 SUFFIX = ".half"
@@ -139,16 +135,17 @@ def _is_simple(case: Case) -> bool:
     return any(a.dtype == np.float32 for a in given) and not case.expected
 
 
+def _converted(data: Any, source: Any, dtype: Any) -> Any:
+    """The array in `dtype` if its type is `source`; others, and None, are returned as they are."""
+    return data.astype(dtype) if data is not None and data.dtype == source else data
+
+
 def _narrow(pattern: Pattern, case: Case, dtype: DType) -> Case:
     """`case` with its float32 inputs as `dtype`; expected is the float32 result, rounded."""
-    inputs = tuple(
-        a.astype(dtype.numpy) if a is not None and a.dtype == np.float32 else a for a in case.inputs
-    )
-    wide = [
-        None if a is None else a.astype(np.float32) if a.dtype == dtype.numpy else a for a in inputs
-    ]
+    inputs = tuple(_converted(a, np.float32, dtype.numpy) for a in case.inputs)
+    wide = [_converted(a, dtype.numpy, np.float32) for a in inputs]
     results = _reference(pattern, case, wide)
-    expected = tuple(r.astype(dtype.numpy) if r.dtype == np.float32 else r for r in results)
+    expected = tuple(_converted(r, np.float32, dtype.numpy) for r in results)
     # Normalisation may split an operator in two, each rounded.
     step = 2.0 ** (-7 if dtype is BF16 else -10)
     top = max((float(np.max(np.abs(r), initial=0.0)) for r in results), default=0.0)

@@ -31,7 +31,6 @@ from aot.ir.dtypes import (
     unpack,
 )
 from aot.ir.graph_nodes import Array, attribute, shape_of
-from aot.ir.layout import Layout
 from aot.ir.operators import Commutative, Elementwise, Exact, Moves, OneOf
 from aot.ir.value_traits import Converts
 from aot.load.encode_strings import Strings, encodes
@@ -57,7 +56,7 @@ from aot.shapes.interval_analysis import (
 )
 from aot.shapes.reference import Inputs, Unknown, by_reference
 from aot.shapes.symbolic import Poly, Terms, polynomials
-from aot.vendor import Handle, Match, Recorder, ValueRef
+from aot.vendor import Handle, Layout, Match, Recorder, ValueRef
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.layouts import follow
 

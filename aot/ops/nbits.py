@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.dtypes import F32, U8
 from aot.ir.graph_nodes import Array, array, attribute
 from aot.normalise.decompose import Body, decompose
 from aot.ops.conv_pack import ceil_div, pack_bias
@@ -21,7 +20,7 @@ from aot.ops.registry import op
 from aot.shapes.operands import first, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import PartialValues
 from aot.shapes.types import Type, infer_types, need
-from aot.vendor import Case, Match, Recorder, case, f32
+from aot.vendor import F32, U8, Case, Match, Recorder, case, f32
 
 #: Rows of the weights that are unpacked at a time, about.
 RUN = 256

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir, onnx
-from aot.ir.dtypes import F32
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, attribute
 from aot.ir.operators import Along, AtLeast, AxisOf, Rowwise
@@ -34,7 +32,7 @@ from aot.shapes.operands import (
     without_ones,
 )
 from aot.shapes.partial_values import PartialValues
-from aot.vendor import Case, Handle, Match, Recorder, ValueRef, case, f32
+from aot.vendor import F32, Case, Handle, Match, Recorder, UnsupportedError, ValueRef, case, f32
 from aot.vendor.layouts import follow
 
 HEADER = "aot_norm_f32.h"

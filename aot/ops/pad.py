@@ -11,7 +11,6 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, attribute, dtype_of, original_name, shape_of
-from aot.ir.layout import Layout
 from aot.ir.operators import AxesOf, Exact, Moves, OneOf, SizedBy
 from aot.normalise.identities import identity
 from aot.normalise.transposes import Permuted, permute
@@ -24,7 +23,7 @@ from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.operands import lists, one, operands_fit
 from aot.shapes.partial_values import PartialValues, lookup
-from aot.vendor import Match, Recorder
+from aot.vendor import Layout, Match, Recorder
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.strided_copy import Axis, move, padded, stored, strides
 

@@ -13,7 +13,6 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64, S8, U8
 from aot.ir.graph_nodes import SAME, attribute, dtype_of, shape_of
-from aot.ir.layout import Layout
 from aot.ir.operators import AUTO_PAD, AtLeast, Moves, Reduces, Window
 from aot.ir.rows import Planes, Rowwise, Window as RowWindow
 from aot.ir.value_traits import Averages
@@ -25,7 +24,7 @@ from aot.shapes.dynamic.rows import means
 from aot.shapes.dynamic.rules import dynamic, needed, only_first
 from aot.shapes.dynamic.windows import windowed
 from aot.shapes.partial_values import PartialValues
-from aot.vendor import Match, Pattern, WindowShape
+from aot.vendor import Layout, Match, Pattern, WindowShape
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.recorder import ParamFields, Recorder
 from aot.vendor.strided_copy import stored

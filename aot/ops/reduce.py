@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
-from aot.ir.layout import Layout
 from aot.ir.operators import Along, AxisOf, Exact, Moves, Reduces, Trait
 from aot.ir.value_traits import Averages, Compares
 from aot.normalise.transposes import Permuted, permute
@@ -43,7 +41,7 @@ from aot.shapes.operands import lists, one, operands_fit, ranked
 from aot.shapes.partial_values import PartialValues
 from aot.shapes.reference import Inputs, by_reference
 from aot.shapes.symbolic import polynomials
-from aot.vendor import Handle, Match, Pattern, Recorder, ValueRef
+from aot.vendor import Handle, Layout, Match, Pattern, Recorder, UnsupportedError, ValueRef
 from aot.vendor.cases import Case, case, f32, full, i64, ints
 
 X, ABS, SQUARE = 0, 1, 2  # MAP of aot_reduce_f32.h

@@ -21,12 +21,10 @@ from typing import Any
 
 from aot.errors import BackendError, meant
 from aot.ir.deferred_import import onnx
-from aot.ir.dtypes import DType
 from aot.ir.operators import AttributeRule, Linear, Operator, Trait, operator, operators
 from aot.ops.half import widened
 from aot.ops.kernels import listing
-from aot.vendor.backend import Backend, Pattern
-from aot.vendor.match import Match
+from aot.vendor import Backend, DType, Match, Pattern
 from aot.vendor.pattern import OpPat, Var
 
 portable = Backend("c")

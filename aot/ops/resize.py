@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import attribute
-from aot.ir.layout import Layout
 from aot.ir.operators import Moves, OneOf, SizedBy, operator
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, as_data, sizings
-from aot.vendor import Match, Recorder
+from aot.vendor import F32, Layout, Match, Recorder
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.resize import (
     ATTRIBUTES,

@@ -14,9 +14,8 @@ from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import fit_inputs, require_equal
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
+from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, i64
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 
 TRANSFORMS = ("output_half_pixel", "half_pixel")
 MODES = ("avg", "max")

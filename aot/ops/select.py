@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, S32, S64
 from aot.ir.graph_edit import Editor
@@ -34,7 +33,7 @@ from aot.shapes.evaluate import Invalid, evaluates, integers, need
 from aot.shapes.operands import lists, one, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import PartialValues
 from aot.shapes.reference import Inputs, Unknown
-from aot.vendor import Match, Recorder
+from aot.vendor import Match, Recorder, UnsupportedError
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.strided_copy import split_at, strides
 

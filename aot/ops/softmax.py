@@ -8,12 +8,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aot.errors import UnsupportedError
 from aot.ir.dtypes import F64
 from aot.ir.operators import Along, AxisOf, Exact
 from aot.ops.kernels import FLOATS
 from aot.ops.registry import op
-from aot.vendor import Match, Recorder
+from aot.vendor import Match, Recorder, UnsupportedError
 from aot.vendor.cases import Case, case, f32, full
 
 

@@ -17,9 +17,7 @@ from aot.ir.graph_nodes import Array
 from aot.ir.operators import OneOf, Rowwise
 from aot.ops.registry import op
 from aot.shapes.operands import operands_fit, ranked
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
+from aot.vendor import Case, Match, Recorder, case, f32
 
 MEMBER = 6
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.dtypes import F32, DType
 from aot.ir.graph_nodes import Array, attribute
 from aot.ir.operators import Elementwise, Exact, OneOf, Trait
 from aot.ir.value_traits import Clamp, Curve
@@ -29,7 +28,7 @@ from aot.shapes.interval_analysis import (
 )
 from aot.shapes.reference import Inputs
 from aot.shapes.symbolic import Poly, Terms, add, polynomials, rounded
-from aot.vendor import Case, Match, Pattern, Recorder, case, f32
+from aot.vendor import F32, Case, DType, Match, Pattern, Recorder, case, f32
 from aot.vendor.layouts import follow
 
 Constants = Callable[[Match], tuple[float, float, float]]

@@ -10,7 +10,6 @@ from functools import partial, reduce
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import Array, shape_of
 from aot.ir.operators import Commutative, Elementwise, Exact, Moves, Trait
 from aot.ir.value_traits import Curve
@@ -25,7 +24,7 @@ from aot.ops.unary import HEADER, SPECIAL, edges
 from aot.shapes.evaluate import elementwise, evaluates
 from aot.shapes.interval_analysis import bounds, corners, in_steps, rising, wrapping
 from aot.shapes.symbolic import Poly, Rule as TermsRule, Terms, add as plus, combined, polynomials
-from aot.vendor import Case, Match, Recorder, case, f32
+from aot.vendor import F32, Case, Match, Recorder, case, f32
 from aot.vendor.layouts import follow
 
 

@@ -29,6 +29,7 @@ from aot.ir.graph_nodes import (
     graph_of,
     is_typed,
     operand,
+    outside_values,
     set_type,
     shape_of,
     subgraphs,
@@ -253,7 +254,7 @@ def _capture(node: ir.Node) -> None:
     graphs = bodies(node)
     found: dict[int, ir.Value] = {}
     for body in graphs:
-        for value in _outside(body):
+        for value in outside_values(body):
             tensor = constant(value)
             if tensor is not None:
                 _substitute(body, value, Editor(body).tensor(tensor, str(value.name)))
@@ -267,15 +268,6 @@ def _capture(node: ir.Node) -> None:
             _substitute(
                 body, value, _input(body, int(dtype_of(value)), shape_of(value), value.name)
             )
-
-
-def _outside(body: ir.Graph) -> list[ir.Value]:
-    """Values a body reads and does not make, in order."""
-    inner = [body, *subgraphs(body)]
-    own = {id(v) for g in inner for v in [*g.inputs, *g.initializers.values()]}
-    own |= {id(v) for g in inner for n in g for v in n.outputs}
-    read = [v for g in inner for n in g for v in n.inputs] + [v for g in inner for v in g.outputs]
-    return list({id(v): v for v in read if v is not None and id(v) not in own}.values())
 
 
 def _input(body: ir.Graph, dtype: int, shape: tuple[int, ...], hint: str | None) -> ir.Value:

@@ -167,23 +167,17 @@ class Match:
         nodes = tuple(n.ir for n in self.nodes)
         named = {k: v for k, v in self._names.items() if isinstance(v, NodeRef)}
         swapped = {id(v.ir): values[k] for k, v in self.values.items() if v is not None}
-        attrs = {
-            k: tuple(v and swapped[id(v.ir)] for v in a) if _is_values(a) else a
-            for k, a in self.attrs.items()
-        }
+        attrs = dict(self.attrs)
+        for name, group in self.attrs.items():
+            if _is_values(group):
+                attrs[name] = tuple(v and swapped[id(v.ir)] for v in group)
         return Match(nodes, values, named, attrs, self.output_names)
 
     def with_layouts(self, layouts: dict[str, Layout]) -> Match:
         """The same match, its values stored as `layouts` says (by name; others plain)."""
-        nodes = tuple(n.ir for n in self.nodes)
-        moved = {k: v and ValueRef(v.ir, layouts.get(k, PLAIN)) for k, v in self.values.items()}
-        named = {k: v for k, v in self._names.items() if isinstance(v, NodeRef)}
-        by_id = {id(v.ir): v for v in moved.values() if v is not None}
-        attrs = {
-            k: tuple(v and by_id[id(v.ir)] for v in a) if _is_values(a) else a
-            for k, a in self.attrs.items()
-        }
-        return Match(nodes, moved, named, attrs, self.output_names)
+        return self.with_values(
+            {k: v and ValueRef(v.ir, layouts.get(k, PLAIN)) for k, v in self.values.items()}
+        )
 
     @property
     def root(self) -> NodeRef:

@@ -16,13 +16,9 @@ import numpy as np
 import aot.ops.reduce  # noqa: F401 - the patterns used here
 from aot.ir.dtypes import S16, U16
 from aot.ops.registry import portable
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case
-from aot.vendor.match import Match
-from aot.vendor.pattern import OP
+from aot.vendor import OP, Case, Match, Pattern, Recorder, case
 from aot.vendor.quantisation import all_hold, dequantised, known, quantisation
 from aot.vendor.quantised_cases import quantised_values, scale, zero
-from aot.vendor.recorder import Recorder
 
 
 def _declare(op_type: str) -> Pattern:

@@ -8,19 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import S8, U8
 from aot.normalise.quantised.fold import combines
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Operand, collapse, collapses, operand, pack, stored
 from aot.ops.quantised.common import quantised, quantised_fields, signed_input, signed_result
-from aot.vendor.backend import Pattern
+from aot.vendor import S8, U8, Match, Pattern, QuantisedPair, Recorder, ValueRef, activated
 from aot.vendor.layouts import follow
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.quantisation import (
-    activated,
-)
-from aot.vendor.quantised_pair import QuantisedPair
-from aot.vendor.recorder import Recorder
 from aot.vendor.requant import rq_of
 
 EIGHT = (S8, U8)

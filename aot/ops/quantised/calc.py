@@ -19,10 +19,9 @@ from aot.ops.binary import instances, space_fields
 from aot.ops.broadcast import collapse, stored
 from aot.ops.quantised.binary import declare, record
 from aot.ops.quantised.common import quantised, quantised_fields
-from aot.vendor.cases import Case
+from aot.vendor import Case, Match, Recorder
 from aot.vendor.fixed_point import significands
 from aot.vendor.layouts import follow
-from aot.vendor.match import Match
 from aot.vendor.quantisation import (
     activated,
     all_hold,
@@ -33,7 +32,6 @@ from aot.vendor.quantisation import (
 )
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.quantised_pair import QuantisedPair, tflite_sum
-from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, fixed_point, rq_of
 
 KINDS = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 2}  # OP of aot_qcalc.h

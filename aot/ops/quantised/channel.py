@@ -26,10 +26,9 @@ from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Shape, collapse, collapses, stored
 from aot.ops.quantised.binary import quantised_operand
 from aot.ops.quantised.common import quantised, quantised_fields, signed_result
-from aot.vendor.cases import Case, f32
+from aot.vendor import Case, Match, Recorder, ValueRef, f32
 from aot.vendor.fixed_point import significands
 from aot.vendor.layouts import follow
-from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, Pat, Var, const, either
 from aot.vendor.quantisation import (
     activated,
@@ -40,7 +39,6 @@ from aot.vendor.quantisation import (
     quantisation,
 )
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
-from aot.vendor.recorder import Recorder
 
 HEADER = "aot_qchannel.h"
 #: M of the kernel.

@@ -16,8 +16,7 @@ from typing import Any
 from aot.ir.dtypes import S8, S16, U8, U16
 from aot.ops.broadcast import collapse, stored
 from aot.ops.registry import portable
-from aot.vendor.backend import Pattern
-from aot.vendor.match import Match, ValueRef
+from aot.vendor import Handle, Match, Pattern, Recorder, ValueRef
 from aot.vendor.pattern import Pat
 from aot.vendor.quantisation import (
     QUANTISED_TYPES,
@@ -26,7 +25,6 @@ from aot.vendor.quantisation import (
     quantised as requantised,
     value_of,
 )
-from aot.vendor.recorder import Handle, Recorder
 
 
 def quantised(name: str, inner: Pat, priority: int = 0) -> Pattern:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aot.ir.graph_nodes import Array
-from aot.vendor.match import Match
-from aot.vendor.quantisation import Quantisation
+from aot.vendor import Match, Quantisation
 from aot.vendor.quantised_product import QuantisedProduct, product_node
 from aot.vendor.quantised_table import run_chain
 

@@ -30,11 +30,8 @@ from aot.shapes.dynamic.products import multiplied
 from aot.shapes.dynamic.rules import dynamic, given, needed
 from aot.shapes.operands import Shape, convolved, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import PartialValues
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.match import Match, ValueRef
+from aot.vendor import Case, Match, Recorder, ValueRef, case, f32, quantised_values
 from aot.vendor.quantisation import QUANTISED_TYPES
-from aot.vendor.quantised_cases import quantised_values
-from aot.vendor.recorder import Recorder
 
 EIGHT = (S8, U8)
 HEADER = "aot_qdynamic.h"

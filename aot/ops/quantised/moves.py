@@ -23,16 +23,13 @@ import aot.ops.variadic  # noqa: F401 - the patterns used here
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import S16, U16
 from aot.ir.graph_nodes import Array
-from aot.ir.layout import Layout
 from aot.ops.quantised.common import quantised
 from aot.ops.registry import portable
-from aot.vendor.backend import Pattern
+from aot.vendor import Layout, Match, Pattern, Recorder, ValueRef
 from aot.vendor.cases import Case, case, i64
-from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, Pat, Var, const, either
 from aot.vendor.quantisation import all_hold, dequantised, known, quantisation
 from aot.vendor.quantised_cases import quantised_values, scale, zero
-from aot.vendor.recorder import Recorder
 
 WIDE = (S16, U16)
 #: Inputs of the operators; quantised values are written in capitals.

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S16, U16
-from aot.ir.layout import PLAIN, Layout
 from aot.ir.rows import Rowwise, Window
 from aot.normalise.quantised.wide import rescales
 from aot.ops.quantised.common import (
@@ -25,13 +24,15 @@ from aot.ops.quantised.common import (
     signed_result,
     type_constants,
 )
-from aot.vendor.cases import Case
-from aot.vendor.layouts import channels_last
-from aot.vendor.match import Match
-from aot.vendor.pattern import OP
-from aot.vendor.quantisation import (
+from aot.vendor import (
+    OP,
+    PLAIN,
+    Case,
+    Layout,
+    Match,
     Quantisation,
     activated,
+    channels_last,
     dequantised,
 )
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values

@@ -41,9 +41,8 @@ from aot.ops.quantised.common import (
 )
 from aot.ops.quantised.curve import PLACES, curve
 from aot.ops.quantised.shapes import QConv
-from aot.vendor.cases import Case
+from aot.vendor import Case, Match, Recorder, WindowShape
 from aot.vendor.layouts import all_channels_last
-from aot.vendor.match import Match
 from aot.vendor.pattern import OP, Pat, either, repeat
 from aot.vendor.quantisation import (
     QUANTISED_TYPES,
@@ -55,9 +54,7 @@ from aot.vendor.quantisation import (
 from aot.vendor.quantised_cases import kind, product_operands, quantised_case, quantised_values
 from aot.vendor.quantised_product import QuantisedProduct, product_node
 from aot.vendor.quantised_table import LONGEST, UNARY, link
-from aot.vendor.recorder import Recorder
 from aot.vendor.requant import SUMS, refusal, rq_of
-from aot.vendor.window_shape import WindowShape
 
 EIGHT = (S8, U8)
 #: EPILOGUE of runtime_c/kernels/aot_qconv_epilogue.h, besides those that add quantised values: they

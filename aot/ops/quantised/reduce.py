@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import S8, U8
 from aot.ops.quantised.common import (
     quantised,
     quantised_fields,
@@ -22,9 +21,8 @@ from aot.ops.quantised.common import (
     signed_result,
     type_constants,
 )
-from aot.vendor.backend import Pattern
+from aot.vendor import S8, U8, Match, Pattern, Recorder
 from aot.vendor.cases import Case, i64
-from aot.vendor.match import Match
 from aot.vendor.pattern import OP, Var
 from aot.vendor.quantisation import (
     activated,
@@ -36,7 +34,6 @@ from aot.vendor.quantisation import (
 )
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.quantised_pool import MOST_POSITIONS
-from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, multipliers, refusal, rq_of
 
 

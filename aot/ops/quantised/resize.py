@@ -21,9 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import S8, U8
 from aot.ir.graph_nodes import Array
-from aot.ir.layout import Layout
 from aot.ops.broadcast import stored
 from aot.ops.quantised.common import (
     quantised,
@@ -35,10 +33,9 @@ from aot.ops.quantised.common import (
 )
 from aot.ops.resize import weights
 from aot.ops.resize_single import linear, single_weights
+from aot.vendor import S8, U8, Layout, Match, channels_last
 from aot.vendor.cases import Case, i64
 from aot.vendor.fixed_point import ratio, significands
-from aot.vendor.layouts import channels_last
-from aot.vendor.match import Match
 from aot.vendor.pattern import OP, Var
 from aot.vendor.quantisation import (
     activated,

@@ -16,13 +16,10 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from aot.ir.dtypes import F32, S8, U8, DType
 from aot.ir.graph_nodes import Array
 from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, f32
+from aot.vendor import F32, S8, U8, Case, DType, Handle, Match, Pattern, Recorder, ValueRef, f32
 from aot.vendor.fixed_point import ratio
-from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, OpPat, Output, Results, Var, either
 from aot.vendor.quantisation import (
     QUANTISED_TYPES,
@@ -35,7 +32,6 @@ from aot.vendor.quantisation import (
     value_of,
 )
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values, scale
-from aot.vendor.recorder import Handle, Recorder
 
 KINDS = ("LSTM", "GRU", "RNN")  # in the order of AOT_QRNN_*
 DEFAULTS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}

@@ -32,11 +32,9 @@ from aot.ops.quantised.rnn import (
     states_and_last,
     tanh_table,
 )
-from aot.vendor.cases import Case
-from aot.vendor.match import Match
+from aot.vendor import Case, Match, Recorder
 from aot.vendor.quantisation import QUANTISED_TYPES, Quantisation, quantisation, value_of
 from aot.vendor.quantised_cases import kind, quantised_values
-from aot.vendor.recorder import Recorder
 
 #: AOT_QRNN_SUM_BITS: fraction bits of an argument while it is summed.
 SUM_BITS = 32

@@ -28,14 +28,11 @@ from aot.ops.quantised.common import (
     some_wide,
     type_constants,
 )
-from aot.vendor.cases import Case
+from aot.vendor import OP, Case, Match, Recorder
 from aot.vendor.fixed_point import significands
-from aot.vendor.match import Match
-from aot.vendor.pattern import OP
 from aot.vendor.quantisation import all_hold, dequantised, known, quantisation
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.quantised_softmax import QuantisedSoftmax, softmax_axis, softmax_fits
-from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, fixed_point, rq_of
 from aot.vendor.strided_copy import split_at
 

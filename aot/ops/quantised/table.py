@@ -24,9 +24,8 @@ import numpy as np
 from aot.ir.graph_nodes import Array
 from aot.ops.broadcast import stored
 from aot.ops.quantised.common import quantised, some_wide, type_constants
-from aot.vendor.cases import Case
+from aot.vendor import Case, Match, Recorder
 from aot.vendor.layouts import follow
-from aot.vendor.match import Match
 from aot.vendor.quantisation import all_hold, known, quantisation
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.quantised_table import (
@@ -36,7 +35,6 @@ from aot.vendor.quantised_table import (
     quantised_from,
     real_values,
 )
-from aot.vendor.recorder import Recorder
 from aot.vendor.requant import rq_of
 
 LITERAL = -(2**31)  # AOT_QTABLE16_LITERAL

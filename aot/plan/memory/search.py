@@ -86,9 +86,8 @@ def _deep_recursion(depth: int) -> Iterator[None]:
 
 def _crossings(problem: Problem) -> list[int]:
     """For every section the buffers that are live in it and in the one before."""
-    return [
-        sum([problem.first[i] < t for i in live]) if t else 0 for t, live in enumerate(problem.live)
-    ]
+    first = problem.first
+    return [sum([first[i] < t for i in live]) for t, live in enumerate(problem.live)]
 
 
 class _Search:
