@@ -379,7 +379,13 @@ def region_files(
     fallbacks: Sequence[RegionFallback],
     backends: Mapping[str, Backend],
 ) -> tuple[dict[str, File], list[VendorParts]]:
-    """The files of all vendors' regions, and what CMake must know. `backends` has all of them."""
+    """The files of all vendors' regions by path, and for every vendor its VendorParts for CMake.
+
+    Each vendor has src/NAME_VENDOR.c and, if it reads constants of its own, their files. Where all
+    its regions have a fallback there are src/NAME_VENDOR_portable.c and the fallbacks' sources too;
+    where one has none, the part has the `reason` in their place. `backends` has every vendor of the
+    program by name. Raises InternalError if a region has neither fallback nor reason.
+    """
     name = program.name
     files: dict[str, File] = {}
     parts: list[VendorParts] = []

@@ -63,7 +63,14 @@ def last_writers(program: Program) -> dict[str, int]:
 
 
 def spell_trace(program: Program, plan: Plan) -> str:
-    """`src/NAME_trace.h`, compiled into the trace build only."""
+    """`src/NAME_trace.h`, compiled into the trace build only, as text.
+
+    It has a row (output or -1 for the arena, offset in bytes, bytes, name) for every tensor that a
+    call writes, and a part (offset, bytes) for every piece of the arena that a call may touch; of
+    both, a table says where the rows of each call begin. BEFORE(i) lets the sanitizer see call i's
+    parts of the arena alone, AFTER(i) hands its results to the trace function, or one NULL if it
+    has none, and opens the whole arena again.
+    """
     rows: list[str] = []
     parts: list[str] = []
     first_row, first_part = ["0"], ["0"]

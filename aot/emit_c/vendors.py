@@ -95,7 +95,12 @@ def _kernels_exist(program: Program) -> None:
 def vendors_of(
     program: Program, backends: Mapping[str, Backend], parts: Sequence[VendorParts]
 ) -> Vendors:
-    """What the backends add to the bundle of `program`."""
+    """What the backends add to the bundle of `program`: files by path, and a Vendor for each.
+
+    Sources come from the backend's package and from its lowering (`program.attached`), and lie in
+    the vendor's folder; `parts` are what CMake is told of the vendors' regions. Raises BackendError
+    for a source that cannot be read.
+    """
     own = {p.vendor: p for p in parts}
     files: dict[str, bytes] = {}
     each = []

@@ -393,7 +393,13 @@ def along_last(x: DynamicDims, node: ir.Node, vector: ir.Value) -> ir.Value:
 
 @operands_fit("Attention")
 def attention_operands(node: ir.Node, partial_values: PartialValues) -> str:
-    """Queries, keys and values of as many batches, heads, positions and elements as each other."""
+    """Why the operands of an Attention do not fit each other, "" if they do.
+
+    Queries, keys and values are [batch, heads, positions, size], or [batch, positions, heads *
+    size] with the numbers of heads as attributes. Batches are equal, keys and values have as many
+    heads and positions, queries a multiple of those heads; past keys come before the keys. A mask's
+    last axis is at most the keys' positions, and its others repeat to those of the queries.
+    """
     q, k, v = (operand_shape(node, i) or () for i in range(3))
     if not len(q) == len(k) == len(v) or len(q) not in (3, 4):
         return f"queries {list(q)}, keys {list(k)}, values {list(v)} (need 3 or 4 axes each)"

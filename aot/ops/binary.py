@@ -114,7 +114,12 @@ def declare(
     traits: Sequence[Trait] = (Elementwise(),),
     value: Callable[[Any, Any], Any] | None = None,
 ) -> Pattern:
-    """An operator of two operands of one type, computed by the NumPy function `value`."""
+    """Declare an operator of two operands of one type with NumPy's broadcasting, and its pattern.
+
+    `kernel` is the kernel's name without the type, `types` are its types, `value` computes it of
+    NumPy arrays for constants. The pattern follows its operands' layout and has cases of every type
+    but the first; callers add cases of that one.
+    """
     if value:
         evaluates(op_type)(elementwise(value))
     made = op(op_type, "a b", traits=traits)

@@ -277,7 +277,13 @@ def _joined(x: DynamicDims, node: ir.Node, axis: int, found: Axes) -> None:
 
 @dynamic("Split")
 def split_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Parts of a dynamic axis, or parts as long as the data say, are cut out one by one."""
+    """Split of a dynamic axis, or into parts whose sizes are read at run time.
+
+    Parts are cut out one after the other, each with the upper bound that is known of its size.
+    Without sizes every part has ceil(n / parts) elements, the last ones fewer. A known axis with
+    known sizes keeps the node, and all dynamic axes pass. Refused: sizes that may not add up to the
+    axis.
+    """
     data, sizes = needed(node, 0), given(node, 1)
     axis = axis_of(node, len(shape_of(data)))
     known = None if sizes is None else lookup(sizes, x.sweep.partial_values)

@@ -114,7 +114,13 @@ def if_to_call(c: Recorder, m: Match) -> None:
 
 @loop_.lower
 def loop_to_call(c: Recorder, m: Match) -> None:
+    """Record a loop as one call of aot_loop with its body's program.
 
+    Arguments are the number of trips and the condition (where there are any), the values that the
+    body reads from outside, the results, and the arena of the body. Loop-carried values are pairs
+    of them. A scanned value or result moves by the bytes of a step from trip to trip, backwards
+    where the loop came from a Scan that says so. MACs are those of the largest number of trips.
+    """
     node = m.root.ir
     loop = Loop(node)
     part = c.parts[str(node.name), "body"]

@@ -73,7 +73,11 @@ def layouts_of(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, La
 
 
 def weights_of(c: Recorder, m: Match, groups: int, vlen: int) -> Handle:
-    """Packed weights, by a call per group where they are known at run time only."""
+    """The weights [channels, columns, *kernel] as panels of `vlen` columns, float32.
+
+    Constant ones are packed at compile time. Others are packed at every run into a temporary, by a
+    call of aot_panels_f32 per group, since the groups follow each other along the first axis.
+    """
     if m.w.is_const:
         return c.const(pack(np.asarray(m.w.data), groups, vlen), "w")
     channels, columns, *k = m.w.shape
@@ -248,7 +252,12 @@ def transposed_operands(node: ir.Node, partial_values: PartialValues) -> str:
 
 @canonical("ConvTranspose")
 def explicit_pads(edit: Editor, node: ir.Node) -> None:
-    """auto_pad and output_shape become pads and output_padding."""
+    """Before: ConvTranspose(x, w, auto_pad=…, output_shape=…). After: pads and output_padding.
+
+    What the result lacks of the full size is padding, its odd element at the end for SAME_UPPER and
+    at the beginning for others; what it has beyond the full size is output_padding. All of
+    kernel_shape, strides, dilations, pads, output_padding and group are written out.
+    """
     assert node.inputs[0] is not None and node.inputs[1] is not None
     sizes, weights = shape_of(node.inputs[0])[2:], shape_of(node.inputs[1])
     result = shape_of(node.outputs[0])[2:]

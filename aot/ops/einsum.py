@@ -133,7 +133,12 @@ def cases() -> Iterator[Case]:
 
 @dynamic("Einsum")
 def einsum_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """The padding of every operand is 0 along a label that is summed."""
+    """Einsum with dynamic dimensions: padding is 0 along labels that are summed, others pass.
+
+    A label that several operands have is one size, and their padding is cut to the least upper
+    bound. Refused: an ellipsis, a label that is dynamic in one operand and known in another, and
+    sizes that may differ.
+    """
     text = str(attribute(node, "equation", "")).replace(" ", "")
     if "." in text:
         raise refused(node, "has an ellipsis over a dimension known at run time only")

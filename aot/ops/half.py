@@ -28,7 +28,13 @@ EXACT = frozenset({"BitCast", "Cast", "CastLike"})
 
 
 def widened(pattern: Pattern) -> Pattern | None:
-    """The pattern that computes `pattern` of half operands in float32; None if it cannot."""
+    """The pattern that computes `pattern` of float16 or bfloat16 operands in float32.
+
+    Its match is checked and laid out as if it were of float32; its lowering widens the operands,
+    records the calls of `pattern` and rounds the results once. It comes after all others (its
+    priority is lower by 100). None for patterns of several operators, for control flow and for
+    operators in EXACT, whose result is not the rounded one.
+    """
     graph = pattern.graph
     if not isinstance(graph, OpPat) or graph.op_type in EXACT or graph.domain == CONTROL:
         return None

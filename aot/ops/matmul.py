@@ -157,7 +157,12 @@ def record_views(c: Recorder, m: Match) -> None:
 
 
 def record_general(c: Recorder, m: Match, node: NodeRef) -> None:
-    """Record a product of any type, strides and addend, by scalar loops."""
+    """Record aot_matmul_DTYPE_ref: y = alpha * a @ b + beta * c, of any type, by scalar loops.
+
+    `node` is the MatMul or Gemm of the match; a Gemm's transpositions are strides. Batch axes are
+    merged to three at most, which MatMul broadcasts; the addend `c` [m, n] repeats along axes of 1.
+    Strides are in elements.
+    """
     a, b, y = views_of(m)
     addend = m.values.get("c")
     alpha = beta = 1.0
@@ -379,7 +384,12 @@ def matmul_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("Gemm")
 def gemm_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Rows of A and columns of B pass; where they meet, padding is 0."""
+    """Gemm with dynamic rows or columns, which pass to the result, or a dynamic inner dimension.
+
+    The padding of the inner dimension is 0 in both operands, which are cut to one upper bound.
+    Refused: an inner dimension that is dynamic in one operand and known in the other, and an addend
+    C that repeats, or does not have, a dynamic dimension of the result.
+    """
     a, b, c = needed(node, 0), needed(node, 1), given(node, 2)
     row = int(bool(attribute(node, "transA", 0)))
     column = 1 - int(bool(attribute(node, "transB", 0)))

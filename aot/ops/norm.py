@@ -113,7 +113,11 @@ def normalise_lines(
     invstd: ValueRef | None,
     rms: int,
 ) -> None:
-    """Record the layer or RMS normalisation of lines made of the axes from m.axis on."""
+    """Record layer normalisation (`rms` 0) or RMS normalisation (1) of x from m.axis on.
+
+    x is rows × n in float32; scale and `bias` have n elements, or are broadcast to them. `mean` and
+    `invstd` are results with an element per row, or None. The result may take x's place.
+    """
     axis = m.axis % m.x.rank
     shape = m.x.shape[axis:]
     params = c.params(

@@ -150,7 +150,12 @@ def cases() -> Iterator[Case]:
 
 @dynamic("Pad")
 def pad_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Axes of known pads in one Pad, whose padding is made what it fills with; others by rows."""
+    """Pad with dynamic axes, or by numbers read at run time.
+
+    Axes of known pads are padded by one Pad whose padding holds the same constant; an axis whose
+    pads are not known, or that repeats elements of a dynamic axis, is gathered row by row. Refused
+    are axes that are read at run time.
+    """
     data, wanted = needed(node, 0), needed(node, 1)
     rank = len(shape_of(data))
     axes = list(range(rank))

@@ -321,7 +321,12 @@ COUNTED = Window("x", per_channel=True)
 
 @dynamic("AveragePool")
 def average_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """AveragePool: of the elements, by that of ones where there are elements."""
+    """AveragePool along a dynamic axis: the sum of a window by the number of elements in it.
+
+    With count_include_pad and without ceil_mode the node stays, its padding made 0. Else both the
+    data and ones [1, 1, *space], 0 where no element is, are pooled with the same window, and the
+    quotient of the two is the average. Refused: pads that count together with ceil_mode.
+    """
     data = only_first(x, node)
     own = x.of(data)
     inside = [a for a in own if a >= 2]

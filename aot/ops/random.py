@@ -30,7 +30,13 @@ def seed_of(m: Match) -> int:
 
 
 def declare(op_type: str, inputs: str, normal: bool, **attrs: Any) -> Pattern:
-    """One of the generators; `normal` is the shape of its distribution."""
+    """Declare a generator of random numbers and its pattern.
+
+    With `normal` the attributes mean and scale tell the distribution, else low and high those of a
+    uniform one. `inputs` are the names of the operands, `attrs` the operator's own attributes. The
+    numbers follow from the seed and from how many were drawn before: a persistent uint64 [1], so
+    that every run gives other ones.
+    """
     made = op(op_type, inputs, traits=[Random()], dtype=None, seed=None, **attrs)
 
     @made.check

@@ -79,7 +79,11 @@ def _cubic(a: float) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
 def weights(
     m: Match | Resize, axis_plan: AxisPlan
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """(indices int32, weights float32), each [outputs, taps]; index -1 marks an output outside."""
+    """The inputs of every output along an axis and their shares: int32 and float32 [outputs, taps].
+
+    An index of -1 marks an output outside of the cropped region; indices beyond an end are those of
+    the end. Shares of an output sum to 1. Columns that are 0 for all outputs are left out.
+    """
     transform = m.coordinate_transformation_mode
     x = positions(axis_plan, transform)
     cubic = m.mode == "cubic"

@@ -432,7 +432,12 @@ GATES_OF = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 @checks("RNN GRU LSTM")
 def recurrent_operands(node: ir.Node, partial_values: PartialValues) -> str:
-    """Weights, biases, lengths and states belong to the sequence and to each other."""
+    """Why operands of an RNN, GRU or LSTM do not fit each other, "" if they do.
+
+    x is [steps, batch, features] (layout 1: [batch, steps, features]), w [directions, gates *
+    hidden, features], r [directions, gates * hidden, hidden]; biases, lengths, states and peepholes
+    follow from these. A clip must be positive.
+    """
     clip = attribute(node, "clip", None)
     if clip is not None and not clip > 0:
         return f"clip {clip} (needs more than 0)"

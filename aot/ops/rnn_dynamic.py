@@ -12,7 +12,13 @@ from aot.shapes.dynamic.rules import INT32_TYPE, dynamic, given, needed, with_in
 
 @dynamic("GRU LSTM RNN")
 def recurrent_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """RNN, GRU, LSTM: the number of steps is the length of all sequences; batches pass."""
+    """GRU, LSTM, RNN of sequences whose steps or batches are known at run time only.
+
+    Without lengths, the number of steps becomes the length of every sequence, so that padding is
+    never a step; given lengths are 0 in the padding of the batch. A batch passes to all results,
+    steps to the first one. Refused: dynamic features, weights, and lengths or states of another
+    batch than the sequences'.
+    """
     data, lengths = needed(node, 0), given(node, 4)
     batch_first = bool(attribute(node, "layout", 0))
     steps, batch = (1, 0) if batch_first else (0, 1)

@@ -238,7 +238,13 @@ def fill_cases() -> Iterator[Case]:
 
 @dynamic("TopK")
 def topk_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """TopK with k read at run time: the best of as many as k can be, of which k count."""
+    """TopK along a dynamic axis, or with k read at run time.
+
+    The result has as many elements as k can be, at most those of the axis, of which k count: a
+    dynamic axis. Padding of the data is -inf, or inf for the smallest ones. Where k is not known to
+    be between 0 and the size of the axis it is limited to them. Raises Invalid for a known k above
+    the upper bound; refused is a k that is always 0.
+    """
     data, k = needed(node, 0), needed(node, 1)
     axis = axis_of(node, len(shape_of(data)), -1)
     size = shape_of(data)[axis]

@@ -36,7 +36,12 @@ sizings("STFT")(Sizing(examples={1: always(4), 3: always(8)}))
 
 @decompose("DFT")
 def dft(b: Body) -> bool:
-    """The nodes of a DFT whose length and axis are constants."""
+    """Before: DFT(x, length, axis). After: Transpose, MatMul with a table of sines, Transpose.
+
+    x is [..., samples, ..., 1 or 2] (real, or real and imaginary); samples and parts become one row
+    of the product. Returns whether the node is replaced: the length and the axis must be constants,
+    the type one of KINDS, and the table at most MOST numbers (`matrix`).
+    """
     x = b.node.inputs[0]
     assert x is not None
     inverse = bool(attribute(b.node, "inverse", 0))
@@ -69,7 +74,13 @@ def dft(b: Body) -> bool:
 
 
 def matrix(n: int, parts: int, length: int, inverse: bool, onesided: bool) -> Array:
-    """[n, parts, count, width]: what each part of input j adds to each part of output k."""
+    """The table of a DFT, float64 [n, parts, count, width].
+
+    It holds what part i (real, imaginary) of input j adds to part k of output c. `parts` is 2 for
+    complex inputs, 1 for real ones; `length` is the DFT's. With `onesided` only length // 2 + 1
+    outputs exist, or with `inverse` so many inputs, whose conjugates are counted in, and real
+    outputs (width 1).
+    """
     half = length // 2 + 1
     count = half if onesided and not inverse else length
     used = min(n, half if onesided and inverse else length)

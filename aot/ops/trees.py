@@ -126,7 +126,12 @@ def _no(problem: str) -> Forest:
 
 
 def forest(m: Match) -> Forest:
-    """The trees of a TreeEnsemble."""
+    """The trees of a TreeEnsemble, whose lists have an entry per inner node and per leaf.
+
+    Successors are indices already; those marked as leaves become ~leaf. Every leaf has one weight
+    and one target. Lists of different lengths give a Forest whose `problem` says so; nothing is
+    raised.
+    """
     lists = (
         *(m.nodes_falseleafs, m.nodes_falsenodeids, m.nodes_featureids),
         *(m.nodes_trueleafs, m.nodes_truenodeids, tensor(m.nodes_splits), tensor(m.nodes_modes)),
@@ -159,7 +164,13 @@ def forest(m: Match) -> Forest:
 
 
 def older_forest(m: Match) -> Forest:
-    """The trees of a TreeEnsembleRegressor: nodes are called by the tree and a number in it."""
+    """The trees of a TreeEnsembleRegressor, whose lists have an entry per node, leaves included.
+
+    A node is called by its tree and a number in it, and so are its successors and the leaf of a
+    weight; the result has indices instead, inner nodes from 0 on and leaves as ~0, ~1, …, both in
+    the order of the lists. The root of a tree is its first node that no node names. Lists that do
+    not fit each other give a Forest whose `problem` says why; nothing is raised.
+    """
     keys = list(zip(m.nodes_treeids, m.nodes_nodeids, strict=False))
     values = m.nodes_values if m.nodes_values_as_tensor is None else m.nodes_values_as_tensor
     weights = m.target_weights if m.target_weights_as_tensor is None else m.target_weights_as_tensor

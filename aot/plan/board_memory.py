@@ -87,7 +87,11 @@ _HELP = {
 
 
 def check_fit(target: Target, needs: Needs) -> None:
-    """TargetError if the model does not fit the board: by how much, where, what would help."""
+    """Raise TargetError if the model does not fit the board `target`; others are not checked.
+
+    `needs` are bytes of arena, inputs and outputs, and constants. The error names the first memory
+    that is too small, by how many bytes, and options that make the model smaller.
+    """
     if not target.board:
         return
     lacking = place(target, needs).lacking

@@ -157,7 +157,11 @@ class _Graph:
     inside: dict[int, int]
 
     def evaluate(self, state: _State, call: int) -> tuple[int, int]:
-        """(bytes live during call v, bytes live after it) when it comes next."""
+        """(bytes live during `call`, bytes live after it) if it comes next in `state`.
+
+        Roots that the call touches first are new, those that no later call touches are dead.
+        Scratch counts during the call; a result that takes the place of an operand counts once.
+        """
         done, size, users = state.done, self.size, self.users
         left = ~(done | 1 << call)
         new = dead = 0

@@ -43,7 +43,11 @@ def available() -> list[str]:
 
 
 def find_backend(name: str, where: str = "--backend") -> Backend:
-    """Import the backend called `name`; BackendError names the known ones."""
+    """Import the backend called `name`: "c", a folder of aot.vendor or an entry point.
+
+    Raises BackendError, at `where` and with the known names, for an unknown one, and for a package
+    that cannot be imported or whose `backend` is no Backend.
+    """
     if name == "c":
         return load_all()
     try:

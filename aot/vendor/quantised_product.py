@@ -94,7 +94,13 @@ def weights_known(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def bias_of(m: Match, sx: np.float32, w: Weights, sy: np.float32) -> tuple[Array, str]:
-    """The bias in units of the sums (int64), and why there is none ("" = there is one)."""
+    """The bias of a product in units of its sums, int64 [output channels], and why there is none.
+
+    A unit is `sx` times the scale of the channel's weights. The bias is float32 or quantised values
+    with a scale of its own, one per channel or one in all; without a bias it is zeros. The reason
+    is "" where there is a bias. Refused are biases computed at run time, those beyond int32, and
+    those whose rounding would move a result by more than BIAS_ERROR steps of `sy`.
+    """
     unit = np.asarray(sx, np.float32) * w.scale
     count, nothing = len(w.data), np.zeros(0, np.int64)
     quantised_bias, given = m.values.get("b"), m.values.get("b") or m.values.get("f")

@@ -102,7 +102,12 @@ def _values(value: Any) -> list[float]:
 
 
 def plans(m: Match | Resize) -> list[AxisPlan]:
-    """The axes whose elements change; others are left alone."""
+    """A plan for every axis that a Resize changes; axes that stay as they are have none.
+
+    Sizes or scales, whichever the node has, belong to m.axes (all axes if it lists none). With
+    sizes, keep_aspect_ratio_policy makes one ratio of all; an axis is cropped to its part of roi
+    with tf_crop_and_resize only.
+    """
     axes = [a % m.x.rank for a in m.axes or range(m.x.rank)]
     scales = _values(m.scales)
     sizes = _values(m.sizes)

@@ -109,7 +109,12 @@ class Steps:
 
 @decompose("DynamicQuantizeLSTM", MICROSOFT)
 def dynamic_lstm(b: Body) -> bool:
-    """Whether the node is one that onnxruntime gives a meaning that this body has."""
+    """Before: DynamicQuantizeLSTM. After: its sums by integer products, the gates in a Scan.
+
+    Sequences are zeros behind their lengths; every direction is a Scan of its own, and the results
+    are put together along the axis of directions. Returns whether the node is replaced: not if it
+    has attributes or operands for which onnxruntime defines no result (`_layer`).
+    """
     layer = _layer(b)
     if layer is None:
         return False

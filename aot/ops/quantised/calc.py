@@ -183,6 +183,11 @@ def rescaling_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @rescaling.lower
 def rescale(c: Recorder, m: Match) -> None:
+    """Record a requantisation, y = x * sx / sy, as aot_qcalc with a constant as second operand.
+
+    With `--requant tflite` and int16 quantised values without zero points it is done in TFLite's
+    fixed point; else to the bits of float32.
+    """
     x, y = quantisation(m, "x"), quantisation(m, "y")
     tflite = rq_of(c) == TFLITE and x.dtype is S16 and x.z == y.z == 0
     if tflite:

@@ -207,7 +207,13 @@ def act_to_kernel(c: Recorder, m: Match) -> None:
 
 
 def record(c: Recorder, m: Match, found: QuantisedProduct, more: Epilogue = NOTHING) -> None:
-    """Record a kernel of the target for 8-bit quantised values, with an epilogue or without."""
+    """Record a kernel of the target for 8-bit quantised values, and the epilogue `more`.
+
+    The product is described as a QConv, for which the planner of the instruction set picks the
+    kernel, packs the weights and tells scratch in bytes; where it hands on exact sums the portable
+    one does. uint8 quantised values are copied with their top bit flipped, in and out. An epilogue
+    makes `pixels` pixels at a time in a second scratch; its result may take the place of `r`.
+    """
     rq, behind = rq_of(c) if more.scaled is None else SUMS, bool(more.instance)
     mult, shift = steps(found, *more.scaled) if more.scaled else found.multipliers(rq)
     per_channel = rq != SUMS and len(mult) > 1

@@ -90,6 +90,13 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 @mean.lower
 @total.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record a ReduceMean or ReduceSum of quantised values as an average pool of one window.
+
+    x is [before, reduced, after]: `n` images of `c` channels last, whose window is all of the
+    reduced axes. The multiplier of a mean is that of a sum, divided by their number. 8-bit
+    quantised values go to aot_qavgpool_s8, others to aot_qpool_ref. With TFLite's arithmetic and
+    equal parameters of x and y a mean is rounded as TFLite rounds it (RQ 3), without a multiplier.
+    """
     x, y = quantisation(m, "x").signed(), quantisation(m, "y").signed()
     axes, rq = _axes(m), rq_of(c)
     assert axes is not None

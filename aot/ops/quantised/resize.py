@@ -233,6 +233,12 @@ def _params(
 
 @narrow.lower
 def narrow_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_qresize_s8: a Resize of 8-bit quantised values along up to three axes.
+
+    Weights have as many fraction bits, at most NARROW_BITS, as keep sums of all taps within int32.
+    Positions and weights (int32) of the three axes follow each other; scratch is a tap, 8 bytes,
+    for every product of weights.
+    """
     found = tables(spec(m), eight=True)
     room = (2**31 - 2**20) / (CODE_DISTANCE * math.prod(found.rows))
     bits = min(NARROW_BITS, math.floor(math.log2(room)))

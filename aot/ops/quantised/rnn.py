@@ -264,7 +264,11 @@ def requant_fields(prefix: str, to: Quantisation | None) -> dict[str, int]:
 
 
 def geometry(m: Match, direction_index: int) -> dict[str, int]:
-    """Extents and strides (in elements) of direction d, and which way it walks."""
+    """Sizes and strides (in elements) of one direction of a layer, as the kernels' parameters.
+
+    x is [steps, batch, input], with layout 1 [batch, steps, input]; y has `hidden` elements for
+    every direction. `reverse` is 1 for directions that walk from the last step to the first.
+    """
     first = not m.layer.attr("layout", 0)
     features = m.x.shape[2]
     steps, batch = m.x.shape[:2] if first else m.x.shape[1::-1]

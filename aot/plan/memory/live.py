@@ -58,7 +58,11 @@ class Uses:
 
 
 def uses_of(program: Program) -> Uses:
-    """All uses, constants left out; roots in the order of their first use."""
+    """All uses of tensors by calls, by root and by call; those of constants are left out.
+
+    A use is a range of bytes of the root, with the number of the call and of the argument. Roots
+    are in the order of their first use.
+    """
     bases: dict[str, tuple[str, int]] = {}
     by_root: dict[str, list[Use]] = {}
     root_of: list[dict[int, tuple[str, Use]]] = []

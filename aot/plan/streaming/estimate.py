@@ -104,7 +104,10 @@ class _Count:
         return start + max(accumulate(self.change))
 
     def simulate(self) -> None:
-        """When rows are made and read, and what steps have for scratch."""
+        """Note at which step each row is made and last read, and the bytes of scratch.
+
+        Fills `rows`, `born` and `change`, from which `peak` sums up the bytes that are live.
+        """
         made = dict.fromkeys(range(self.run.first, self.run.last + 1), 0)
         root_of = {i: r for r, i in self.run.producer.items()}
         for t, index in enumerate(self.steps):

@@ -77,7 +77,12 @@ class Run:
         return [i for root, i in self.producer.items() if root not in read]
 
     def steps(self) -> tuple[int, ...]:
-        """The calls in the order of their rows."""
+        """Indices of calls in the order in which they make their rows.
+
+        Of the calls at the end of the run, the one that has made the smallest share of its rows
+        comes next; each call before it makes just the rows that are lacking. The rows that nobody
+        needs come last.
+        """
         calls = dict(self.calls())
         count = {i: c.rowwise.steps for i, c in calls.items() if c.rowwise}
         made = dict.fromkeys(calls, 0)

@@ -15,7 +15,11 @@ MOST_SPAN = 64
 
 
 def obstacle(program: Program, call: Call) -> str:
-    """Why a call cannot be made row by row; "" if it can."""
+    """Why a call cannot be made row by row; "" if it can.
+
+    It needs a `rowwise` rule, one result, windows of at most MOST_SPAN rows, and arguments that are
+    whole tensors, no constants, whose bytes divide into rows.
+    """
     rowwise = call.rowwise
     if call.bodies:
         return "control flow runs as a whole"

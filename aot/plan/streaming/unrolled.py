@@ -66,7 +66,13 @@ class _Unrolled:
         self.at = segment.last + 1
 
     def call(self, run: Run, index: int, step: int) -> Call:
-        """Step `step` of a call."""
+        """Step `step` of call `index`: a call on tensors that are one row each.
+
+        Rows of its window, of those read one by one and of the result have names by root and
+        number; scratch is its own in every step, constants and arguments read as a whole are as
+        they were. A call that sums rows keeps its sums in a tensor from its first step on and makes
+        its result in the last.
+        """
         call = self.program.calls[index]
         rowwise = call.rowwise
         assert rowwise is not None

@@ -116,7 +116,12 @@ class Builder:
         first: int,
         last: int,
     ) -> None:
-        """LD or ST of rows first to last - 1 of a tensor, in pieces that the fields hold."""
+        """Emit LD or ST of rows `first` to `last` - 1 of a tensor, in pieces that the fields hold.
+
+        `index` is the tensor in the plan, whose view in SPM is used; `source` tells where it lies
+        in the system (region, bytes, strides in bytes). A piece has at most SIDE rows and SIDE
+        columns and all channels. Strides along axes of one element are made regular ones.
+        """
         t = self.plan.tensors[index]
         row, pixel, channel = source.strides
         if t.height == 1:

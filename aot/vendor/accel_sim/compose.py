@@ -97,7 +97,12 @@ def uses(plan: Plan) -> dict[int, list[int]]:
 
 
 def joined(plan: Plan, layout: Layout) -> dict[int, int]:
-    """Roots that can take the place of an operand that ends there: result -> operand."""
+    """Results that may take the place of an operand: {tensor of the result: operand}.
+
+    The operand's root ends at the layer, the result's begins there, both are whole tensors of one
+    shape in SPM, and the layer is no member of a cascade. Products read their first operand often,
+    so only others qualify; pools and softmax have none.
+    """
     touched, found = uses(plan), dict[int, int]()
     kept_out = layout.streamed | layout.passed
     for g, layer in enumerate(plan.layers):
@@ -123,7 +128,12 @@ def joined(plan: Plan, layout: Layout) -> dict[int, int]:
 
 
 def requests(plan: Plan, layout: Layout) -> list[Request]:
-    """What has to be in SPM, and when; sets `rings` and `merged`."""
+    """The bytes of SPM that are needed and from which group to which: for `allocate`.
+
+    Roots in SPM are requested from their first group to their last; what is read or made by rows
+    has a ring buffer per tensor and span of groups. Sets `layout.merged` (results that take the
+    place of an operand, which is requested for both) and `layout.rings` (rows by tensor and group).
+    """
     layout.merged = joined(plan, layout)
     layout.rings = {}
     found: list[Request] = []

@@ -49,7 +49,12 @@ def reports(
     timeline: Timeline,
     tilings: Sequence[str],
 ) -> tuple[LayerReport, ...]:
-    """One per layer; spans come in the order of the nodes."""
+    """A report per layer of the plan, in order; neighbours of one name and kind are one report.
+
+    `order` are the nodes of the program and `timeline` has a span (cycles) for each of them. Loads
+    of weights count as busy cycles but are not between start and end of a layer. Weights are bytes
+    as they are loaded, compressed where `loads` are. `tilings` has a text per layer.
+    """
     count = len(plan.layers)
     start, end = [timeline.total] * count, [0] * count
     busy = [[0] * 4 for _ in range(count)]

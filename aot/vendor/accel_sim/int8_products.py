@@ -203,7 +203,12 @@ def flat_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_dense(b: Images, m: Match) -> None:
-    """A convolution of 1 x 1; behind a Flatten one whose window is the whole image."""
+    """Add a matrix product of quantised values with constant weights as a convolution.
+
+    Rows of x are pixels under a 1 x 1 window; behind a Flatten the window is the whole image, and
+    weights [count, depth] are put in the image's order. Where the result is one row that lies along
+    another axis, the convolution makes a row of channels and a reshape layer moves it.
+    """
     found = QuantisedProduct.of(m, arithmetic(b.rq))
     x, y = found.x.signed(), found.y.signed()
     count, depth = found.w.data.shape

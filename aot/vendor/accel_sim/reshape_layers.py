@@ -68,7 +68,12 @@ def _pools(layer: Layer, tensors: list[Tensor], channels: int) -> list[Layer]:
 
 
 def reshape_layers(network: Network, c: Config) -> Network:
-    """The network with such layers between reshapes, slices and concats, which cost nothing."""
+    """The network with layers whose rows exceed half of SPM in another shape.
+
+    Such an elementwise layer works on columns, [height * width, 1], between reshape layers; such a
+    pool is several pools, each of some channels, between slices and a concat. Reshapes, slices and
+    concats cost nothing: they are views. `c` is the accelerator's configuration.
+    """
     tensors, layers = list(network.tensors), list[Layer]()
 
     def as_column(index: int) -> int:

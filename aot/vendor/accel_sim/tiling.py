@@ -122,7 +122,12 @@ def _bands(tiling: Tiling, y: Tensor, count: int) -> Iterator[Tiling]:
 def product_tiling(
     c: Config, layer: Layer, x: Tensor, y: Tensor, flash: bool = True
 ) -> list[tuple[Cost, Tiling]]:
-    """Tilings of conv and dw, the cheapest first; weights come from flash or SRAM."""
+    """Tilings of a layer `conv` or `dw` with their costs, the fastest first.
+
+    A cost is a guess of the cycles of the layer alone, at least what it takes to load the weights
+    again for every step, from flash or (`flash` false) from the system's RAM. Equally fast ones are
+    in the order of their instructions, then those with `outer` come first, then larger steps.
+    """
     found = []
     assert layer.weights is not None
     cut = layer.kind == "conv" and len(depth_parts(layer, c, x.itemsize)) > 1

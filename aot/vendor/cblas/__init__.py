@@ -147,7 +147,12 @@ def conv_fits(m: Match) -> Checks:
 
 
 def conv_runs(relu: bool) -> Callable[[Recorder, Match], None]:
-    """The call of a convolution: some rows of the image unfolded, then a product."""
+    """A lowering of float32 convolutions of [n, ci, h, w] with groups = 1, then Relu if `relu`.
+
+    The call unfolds some rows of the image to columns, as many as COLUMNS_BYTES hold and one at
+    least, and multiplies them with the weights; a 1 x 1 window without strides and padding is
+    multiplied where it lies, without scratch.
+    """
 
     def lowering(c: Recorder, m: Match) -> None:
         window = WindowShape.of(m.conv, m.w.shape[2:])
