@@ -28,6 +28,7 @@ _CTYPES = frozenset(
     "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t float double int size_t"
     " void*".split()
 )
+#: Names from the user's file may have any length; comments keep emitted lines readable.
 MAX_COMMENT = 160
 #: The longest line of emitted C.
 COLUMNS = 100

@@ -10,6 +10,7 @@ from typing import Any
 
 from aot.load.names import RESERVED as KEYWORDS
 
+#: A longer name is cut: every symbol, file and CMake target begins with it.
 MAX_LENGTH = 64
 _ALLOWED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 

@@ -22,6 +22,7 @@ from aot.version import __version__
 
 #: `0x2a,` for every byte: a row of sixteen has 80 columns.
 _SPELLED = np.array([f"0x{byte:02x},".encode() for byte in range(256)])
+#: Characters of a line, and bytes of weights spelled at a time: text is five times as large.
 _ROW, _CHUNK = 80, 1 << 16
 #: Folders of the bundle that packages have.
 _PARTS = ("src", "include")

@@ -30,6 +30,7 @@ from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last, is_channels_last, narrow
 from aot.vendor.strided_copy import Axis, copy_part, move, split_at, stored, strides, view_or_move
 
+#: A pattern has a name for each result, so that their number needs a limit.
 MAX_PARTS = 64
 
 concat = op("Concat", "xs*", traits=[Moves()], axis=AxisOf("xs"))

@@ -19,6 +19,7 @@ from aot.ops.registry import op
 from aot.shapes.operands import operands_fit, ranked
 from aot.vendor import Case, Match, Recorder, case, f32
 
+#: The number of BRANCH_MEMBER in MODES: only these nodes test for membership in a set.
 MEMBER = 6
 
 trees = op(

@@ -12,6 +12,7 @@ import numpy as np
 
 from aot.ir.graph_nodes import Array
 
+#: The largest number of Q0.31, which stands for 1 as in TensorFlow Lite.
 ONE = 2**31 - 1
 
 

@@ -16,6 +16,8 @@ _THROUGH = frozenset(
     "Round Neg Add Sub Mul Div Max Min Conv ConvTranspose Gemm MatMul AveragePool "
     "GlobalAveragePool ReduceMean Softmax".split()
 )
+#: Operators of a chain that are looked at: the search follows every operand and reader, so its time
+#: needs a limit.
 _FURTHEST = 8
 
 

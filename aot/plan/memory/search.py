@@ -34,6 +34,8 @@ VARIANTS = (
     ("WAT", False),
     ("WAT", True),
 )
+#: Steps for each variant in the first round; every round has twice as many, so that a variant that
+#: is stuck costs little before another one is tried.
 FIRST_BUDGET = 4000
 _NEVER = 1 << 62
 

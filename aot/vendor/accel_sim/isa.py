@@ -19,6 +19,7 @@ from aot.vendor.accel_sim.kinds import DType, Unit
 
 VERSION = 1
 BYTES = 16
+#: Fields of signed rows and columns are 12 bits wide and store the value plus this.
 BIAS = 2048
 
 

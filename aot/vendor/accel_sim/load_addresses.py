@@ -10,6 +10,7 @@ from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.items import Item, Load
 from aot.vendor.accel_sim.kinds import Mem
 
+#: LUT has 1024 bytes: four tables of 256 entries, one per 8-bit quantised value.
 TABLES = 4
 
 

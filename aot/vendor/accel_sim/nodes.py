@@ -23,6 +23,7 @@ from aot.vendor.accel_sim.timing import Region, cycles, linear_cycles
 
 Array = np.ndarray[Any, Any]
 Needs = tuple[int, ...]
+#: Four units, of which LD has three lanes: loads of tensors, of weights and of other constants.
 LANES = 6
 #: Lanes by number: LD, LDL of weights, EX, VX, ST, other LDL; and the unit of each.
 LD, LDL, EX, VX, ST, LDP = range(LANES)
@@ -34,6 +35,7 @@ _WRITERS = {
 _READERS = {
     "SPM": (EX, VX, ST), "WGT": (EX,), "ACC": (EX, VX), "PRM": (VX,), "LUT": (VX,), "SYS": (LD,)
 }  # fmt: skip
+#: Regions before this one hold commands and constants, which no instruction writes.
 SPILL = 2
 
 

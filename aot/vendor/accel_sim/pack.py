@@ -18,6 +18,7 @@ from aot.vendor.accel_sim.encode import StreamError
 from aot.vendor.accel_sim.kinds import Fault
 
 BLOCK = 32
+#: Kinds of a block behind those of Rice codes with 0 to 6 low bits.
 RAW, ZEROS = 7, 8
 #: A Rice code has at most this many ones.
 MAX_ONES = 255

@@ -13,6 +13,7 @@ from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.network import Layer, Network, Tensor
 
 KINDS = ("add", "mul", "maximum", "minimum", "clip", "lut", "softmax", "copy")
+#: The largest row that a signed field of 12 bits holds.
 ROWS = 2047
 
 

@@ -17,6 +17,7 @@ from aot.vendor.accel_sim.nodes import LANES, UNIT_OF, Node
 
 Counts = list[int]
 UNITS = 4
+#: Every round makes some waits stricter; without a limit a fault in the rules would never end.
 ROUNDS = 400
 
 

@@ -37,6 +37,7 @@ backend = Backend(
 )
 #: Bytes of unfolded image that a convolution multiplies at a time.
 COLUMNS_BYTES = 256 * 1024
+#: Sizes and strides of the library are C ints.
 INT32 = 2**31
 
 
