@@ -50,7 +50,7 @@ def _split(program: Program, index: int) -> Program:
     beside += [c for n, c in enumerate(behind) if n not in needing]
     if not any(c.kernel != "aot_copy" for c in beside):
         return program
-    tensors, start, wait = _halves(program, own)
+    tensors, start, wait = _start_and_wait(program, own)
     order = [
         *calls[:first],
         *[c for n, c in enumerate(before[::-1]) if n in needed][::-1],
@@ -98,7 +98,7 @@ def _clash(a: Span, b: Span) -> bool:
     return a[0] == b[0] and a[1] < b[2] and b[1] < a[2] and (a[3] or b[3])
 
 
-def _halves(program: Program, call: Call) -> tuple[dict[str, Tensor], Call, Call]:
+def _start_and_wait(program: Program, call: Call) -> tuple[dict[str, Tensor], Call, Call]:
     """(tensors, the call that starts, the call that waits)."""
     assert call.async_kernels is not None
     tensors = dict(program.tensors)
