@@ -239,10 +239,10 @@ class _Search:
         if free:
             return True, True
         if reach is not None:
-            return False, self._lift(begin, end, offset + size)
-        return False, self._lift(begin, a, top) and self._lift(b, end, top)
+            return False, self._raise_floors(begin, end, offset + size)
+        return False, self._raise_floors(begin, a, top) and self._raise_floors(b, end, top)
 
-    def _lift(self, begin: int, end: int, top: int) -> bool:
+    def _raise_floors(self, begin: int, end: int, top: int) -> bool:
         """Recompute floors below `top`; False if a section no longer fits."""
         floor, low, placed, live = self.floor, self.low, self.placed, self.p.live
         for t in range(begin, end):
@@ -273,7 +273,7 @@ class _Search:
         seat = p.aligned(buffer, max(seat, offset + 1))
         self.trail.append((-1, [(buffer, offset, self.support[buffer])], self.floor[a:b], a))
         low[buffer] = seat
-        return self._lift(a, b, offset + 1)
+        return self._raise_floors(a, b, offset + 1)
 
     def _undo(self, mark: int) -> None:
         trail, p = self.trail, self.p
