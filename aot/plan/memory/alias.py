@@ -310,8 +310,8 @@ class _Decision:
             return None  # an alignment would be lost
         self.used.append(sharing)
         if len(a.high) < len(b.high):
-            return self._unite(b, a, -shift, True)
-        return self._unite(a, b, shift, False)
+            return self._union(b, a, -shift, True)
+        return self._union(a, b, shift, False)
 
     def _clash(self, a: _Cluster, b: _Cluster, shift: int, sharing: Sharing) -> bool:
         """Whether two roots but the shared pair would be live on the same bytes."""
@@ -327,7 +327,7 @@ class _Decision:
                         return True
         return False
 
-    def _unite(self, big: _Cluster, small: _Cluster, shift: int, left: bool) -> _Merge:
+    def _union(self, big: _Cluster, small: _Cluster, shift: int, left: bool) -> _Merge:
         """Lay `small` over `big`, `shift` bytes up in the frame of `big`."""
         before = big.low, big.top, big.align, big.unit
         low, align = min(big.low, small.low + shift), max(big.align, small.align)
