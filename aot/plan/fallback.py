@@ -211,18 +211,18 @@ def _base(program: Program, plan: Plan, region: int) -> int:
     """The lowest address behind all that lives before, after or around the region's calls."""
     steps = [i for i, c in enumerate(program.calls) if c.region == region]
     first, last = steps[0], steps[-1] + 1
-    lasting = {program.base(n)[0] for n in _lasting(program)}
+    persistent = {program.base(n)[0] for n in _persistent(program)}
     end = 0
     for root, (begin, stop) in (plan.live or {}).items():
         if root not in plan.placements:
             continue
         around = begin < last and stop > first and not (first <= begin and stop <= last)
-        if around or root in lasting:
+        if around or root in persistent:
             end = max(end, plan.placements[root].offset + program.tensors[root].nbytes)
     return -(-end // plan.alignment) * plan.alignment
 
 
-def _lasting(program: Program) -> Iterable[str]:
+def _persistent(program: Program) -> Iterable[str]:
     """Tensors of the arena that hold between runs."""
     ends = (*program.inputs, *program.outputs) if program.io == "arena" else program.held
     return (*ends, *program.kept)
