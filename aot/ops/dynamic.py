@@ -120,7 +120,7 @@ def spread_to_kernel(c: Recorder, m: Match) -> None:
 
 @require_equal.lower
 def require_equal_to_kernel(c: Recorder, m: Match) -> None:
-    c.call("aot_agree", m.y, m.a, m.b, header=HEADER, status=True)
+    c.call("aot_require_equal", m.y, m.a, m.b, header=HEADER, status=True)
 
 
 @inside.infer

@@ -156,7 +156,7 @@ AOT_INLINE void aot_spread(void *y, const void *x, const int64_t *shape, const a
 }
 
 /* y [1] = a [1], which must be b [1]: AOT_BAD_SHAPE if not. In place allowed. */
-AOT_INLINE aot_status aot_agree(int64_t *y, const int64_t *a, const int64_t *b) {
+AOT_INLINE aot_status aot_require_equal(int64_t *y, const int64_t *a, const int64_t *b) {
     const int equal = *a == *b;
     *y = *a;
     return equal ? AOT_OK : AOT_BAD_SHAPE;

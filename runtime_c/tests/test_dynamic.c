@@ -150,8 +150,8 @@ static void test_status(void) {
     const aot_within_params p = {4};
     int64_t y = 0;
     check_case("status");
-    CHECK(aot_agree(&y, &four, &four) == AOT_OK && y == 4);
-    CHECK(aot_agree(&y, &five, &four) == AOT_BAD_SHAPE);
+    CHECK(aot_require_equal(&y, &four, &four) == AOT_OK && y == 4);
+    CHECK(aot_require_equal(&y, &five, &four) == AOT_BAD_SHAPE);
     CHECK(aot_within(&y, &four, &p) == AOT_OK && y == 4);
     CHECK(aot_within(&y, &five, &p) == AOT_BAD_SHAPE);
     CHECK(aot_within(&y, &minus, &p) == AOT_BAD_SHAPE);
