@@ -19,7 +19,7 @@ from typing import Generic, Literal, TypeVar
 from aot.errors import BackendError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array
-from aot.ir.value_traits import Places, ValueTrait, named_operands
+from aot.ir.value_traits import Indexes, ValueTrait, named_operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +395,7 @@ def operator(
             what = f"operator {name}: {type(trait).__name__} names {', '.join(sorted(wrong))}"
             raise BackendError(what, module, f"its operands are {', '.join(sorted(known))}")
         axis = trait.axis if isinstance(trait, Along | Rowwise) else ""
-        axis = "axis" if isinstance(trait, Places) else axis
+        axis = "axis" if isinstance(trait, Indexes) else axis
         if axis and axis not in attributes:
             what = f"operator {name}: {type(trait).__name__} names {axis}"
             raise BackendError(what, module, f'say {axis}=AxisOf("x", -1) beside its traits')

@@ -67,10 +67,10 @@ class Recurrent:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Elements of `indices` are places along the axis `axis` of `data`.
+class Indexes:
+    """Elements of `indices` are positions along the axis `axis` of `data`.
 
-    Negative ones count from behind its last place. `axis` is an attribute.
+    Negative ones count from behind its last position. `axis` is an attribute.
     """
 
     indices: str
@@ -119,7 +119,7 @@ ValueTrait = (
     | Converts
     | Averages
     | Recurrent
-    | Places
+    | Indexes
     | Quantises
     | Dequantises
     | Scales
@@ -135,7 +135,7 @@ def named_operands(trait: object) -> set[str]:
             return {axes} - {""}
         case Recurrent(states):
             return set(states.split())
-        case Places(indices, data):
+        case Indexes(indices, data):
             return {indices, data}
         case Quantises(scale, zero) | Dequantises(scale, zero) | Scales(scale, zero):
             return {scale, zero} - {""}

@@ -13,7 +13,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.dtypes import S32, S64
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import AxisOf, Exact, Moves
-from aot.ir.value_traits import Places
+from aot.ir.value_traits import Indexes
 from aot.load.encode_strings import axis_from_front, encodes
 from aot.ops.registry import op
 from aot.shapes.checks import checks, element_indices, indices_within
@@ -32,13 +32,13 @@ from aot.vendor.strided_copy import Axis, move, padded, split_at, strides, view_
 gather = op(
     "Gather",
     "x indices",
-    traits=[Moves("x", fewer=True), Places("indices", "x")],
+    traits=[Moves("x", fewer=True), Indexes("indices", "x")],
     axis=AxisOf("x", 0),
 )
 gather_elements = op(
     "GatherElements",
     "x indices",
-    traits=[Moves("x", fewer=True), Places("indices", "x"), Exact()],
+    traits=[Moves("x", fewer=True), Indexes("indices", "x"), Exact()],
     axis=AxisOf("x", 0),
 )
 gather_nd = op("GatherND", "x indices", traits=[Moves("x", fewer=True), Exact()], batch_dims=0)

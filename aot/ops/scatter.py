@@ -12,7 +12,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64, S32, S64, DType
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.operators import AxisOf, Exact, OneOf
-from aot.ir.value_traits import Places
+from aot.ir.value_traits import Indexes
 from aot.ops.gather import from_start, in_range
 from aot.ops.registry import op
 from aot.shapes.checks import checks, element_indices, shape_at
@@ -40,7 +40,7 @@ REDUCTION = OneOf("none add mul max min", "none")
 scatter_elements = op(
     "ScatterElements",
     "x indices updates",
-    traits=[Places("indices", "x"), Exact(when=_keeps_nan)],
+    traits=[Indexes("indices", "x"), Exact(when=_keeps_nan)],
     axis=AxisOf("x", 0),
     reduction=REDUCTION,
 )

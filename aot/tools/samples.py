@@ -17,7 +17,7 @@ from aot.ir.graph_nodes import Array
 from aot.ir.node_traits import moved_operands, proto_operands, proto_trait
 from aot.ir.operators import AxisOf, operator_named
 from aot.ir.sample import Sample
-from aot.ir.value_traits import Places
+from aot.ir.value_traits import Indexes
 from aot.load.weights import constant_tensor
 from aot.npz import read_npz
 from aot.ops.registry import load_all
@@ -213,7 +213,7 @@ def index_limits(graph: onnx.GraphProto) -> dict[str, int]:
 
 def _indexed(node: onnx.NodeProto, sizes: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, int]]:
     """The operands of a node that are places along an axis of known size, with that size."""
-    trait = proto_trait(node, Places)
+    trait = proto_trait(node, Indexes)
     record = operator_named(node.op_type, node.domain)
     if trait is None or record is None:
         return

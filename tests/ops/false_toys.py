@@ -30,7 +30,7 @@ from aot.ir.value_traits import (
     Converts,
     Curve,
     Dequantises,
-    Places,
+    Indexes,
     Quantises,
     Recurrent,
     Scales,
@@ -143,12 +143,12 @@ toy(
     "Recurrent", "x w r h?", steps, case(X, X, X), results="y last", traits=[Recurrent("h", "tanh")]
 )
 toy(
-    "Places",
+    "Indexes",
     "x at",
     lambda n, x, at: take(x, at),
     case(f32(5), i64(1, 2)),
     axis=AxisOf("x", 0),
-    traits=[Places("at", "x")],
+    traits=[Indexes("at", "x")],
 )
 toy(
     "Quantises",

@@ -15,7 +15,7 @@ from aot.ir.value_traits import (
     Converts,
     Curve,
     Dequantises,
-    Places,
+    Indexes,
     Quantises,
     Recurrent,
     Scales,
@@ -134,7 +134,7 @@ def recurrent(record: Operator, trait: Recurrent, one: Case) -> bool:
     return same(joined, whole[0], 1e-4, 1e-5) and bool(np.abs(joined).max() > 0)
 
 
-def places(record: Operator, trait: Places, one: Case) -> bool:
+def places(record: Operator, trait: Indexes, one: Case) -> bool:
     """A place counted from the end is the same place; the next one is another."""
     names = record.names(len(one.inputs))
     at, of = names.index(trait.indices), names.index(trait.data)

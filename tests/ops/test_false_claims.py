@@ -43,7 +43,7 @@ CLAIMS = {
     "Converts": "element [0, 0] is 1, the claim says 0",
     "Averages": "the claim says",
     "Recurrent": "the claim says",
-    "Places": "case 0, float32[5]",
+    "Indexes": "case 0, float32[5]",
     "Quantises": "the claim says",
     "Dequantises": "the claim says",
     "Scales": "the claim says",

@@ -17,7 +17,7 @@ from aot.ir.value_traits import (
     Converts,
     Curve,
     Dequantises,
-    Places,
+    Indexes,
     Quantises,
     Recurrent,
     Scales,
@@ -27,7 +27,7 @@ from aot.ir.value_traits import (
 TRIED = 6
 PROBES: list[Trait] = [
     *(Curve(), Compares(), Converts(), Averages(), Averages("axes"), Averages("axis")),
-    *(Scales("scale"), Scales("scale", "bias"), Places("indices", "x")),
+    *(Scales("scale"), Scales("scale", "bias"), Indexes("indices", "x")),
     *(Quantises("scale", "zero"), Dequantises("scale", "zero")),
     *(Clamp(0.0, float("inf")), Clamp(float("-inf"), 0.0), Clamp(-1.0, 1.0), Clamp(0.0, 6.0)),
 ]

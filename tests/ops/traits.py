@@ -51,7 +51,7 @@ PROOFS: dict[type[Any], Proof] = {
     of_values.Converts: values.converts,
     of_values.Curve: values.curve,
     of_values.Dequantises: values.dequantises,
-    of_values.Places: values.places,
+    of_values.Indexes: values.places,
     of_values.Quantises: values.quantises,
     of_values.Recurrent: values.recurrent,
     of_values.Scales: values.scales,
