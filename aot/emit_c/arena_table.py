@@ -22,7 +22,7 @@ from aot.ir.program import Program, Role, Tensor
 
 
 @dataclass(slots=True)
-class Places:
+class MemoryMacros:
     """Macros for places in memory that the calls of one file name, in order of first use.
 
     `arena` maps (program, tensor) to its macro, `constants` a constant to its macro and address.
@@ -61,15 +61,15 @@ def planned_parts(program: Program, plan: Plan) -> Iterator[tuple[Program, Plan]
             yield from planned_parts(body.program, body.plan)
 
 
-def spell_arena(places: Places, program: Program, plan: Plan, whole: bool) -> list[str]:
+def spell_arena(macros: MemoryMacros, program: Program, plan: Plan, whole: bool) -> list[str]:
     """The table and the macros of one program's arena; [] if no call names a place in it.
 
     The table has the tensors that this file names, or with `whole` every one that has a place.
     """
     if whole:
         for name in _placed(program, plan):
-            places.buffer(program, name)
-    named = [n for owner, n in places.arena if owner == program.name]
+            macros.buffer(program, name)
+    named = [n for owner, n in macros.arena if owner == program.name]
     used = sorted(named, key=lambda n: (arena_offset(program, plan, n) or 0, n))
     if not used:
         return []
@@ -78,7 +78,7 @@ def spell_arena(places: Places, program: Program, plan: Plan, whole: bool) -> li
     for name in used:
         tensor = program.tensors[name]
         first, last = _live(program, plan, calls, name)
-        what = f"{places.buffer(program, name)}: {kind(tensor)}{_more(program, tensor)}"
+        what = f"{macros.buffer(program, name)}: {kind(tensor)}{_more(program, tensor)}"
         offset = arena_offset(program, plan, name)
         rows.append((str(offset), str(tensor.nbytes), f"{first}-{last}", what))
     widths = [max(len(r[k]) for r in rows) for k in range(3)]
@@ -87,17 +87,17 @@ def spell_arena(places: Places, program: Program, plan: Plan, whole: bool) -> li
     lines += [
         "  ".join([*(t.rjust(w) for t, w in zip(r, widths, strict=False)), r[3]]) for r in rows
     ]
-    macros = [
-        f"#define {places.buffer(program, n)} (arena + {arena_offset(program, plan, n)})"
+    defined = [
+        f"#define {macros.buffer(program, n)} (arena + {arena_offset(program, plan, n)})"
         for n in used
     ]
-    return [ctext.block(lines, hang=sum(widths) + 6), *macros, ""]
+    return [ctext.block(lines, hang=sum(widths) + 6), *defined, ""]
 
 
-def spell_constants(places: Places, tensors: Mapping[str, Tensor]) -> list[str]:
+def spell_constants(macros: MemoryMacros, tensors: Mapping[str, Tensor]) -> list[str]:
     """The macros of constants that are in a file, each below its full name and type."""
     lines = []
-    for name, (macro, address) in places.constants.items():
+    for name, (macro, address) in macros.constants.items():
         lines += [ctext.block([f"{name}: {kind(tensors[name])}"]), f"#define {macro} ({address})"]
     return [*lines, ""] if lines else []
 

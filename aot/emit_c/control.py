@@ -81,7 +81,7 @@ def _rows(spelling: Spelling, number: int) -> str:
 def _control(spelling: Spelling, call: Call, specialise: str) -> str:
     """Spell the function of an If or a Loop behind those of its bodies; its name."""
     kind = "if" if call.steps is None else "loop"
-    name = spelling.places.names.name(
+    name = spelling.macros.names.name(
         f"{prefix(spelling.root.name)}{kind}_", ctext.ident(call.origin.nodes[-1])
     )
     bodies = [_body(spelling, body, specialise) for body in call.bodies]
@@ -107,7 +107,7 @@ _DECLARATIONS = (
 def _body(spelling: Spelling, body: Body, specialise: str) -> str:
     """Spell the function of a body; its name."""
     own = spelling.within(body, specialise)
-    name = spelling.places.names.name(prefix(spelling.root.name), ctext.ident(body.program.name))
+    name = spelling.macros.names.name(prefix(spelling.root.name), ctext.ident(body.program.name))
     steps = statements(own, specialise)
     head = part_head(spelling.root, body.program, f"static aot_status {name}", " {")
     unused = [f"    (void){a};" for a in region_arguments(spelling.root, body.program)]

@@ -79,13 +79,13 @@ def spell_file(
         + ctext.array(table_name(spelling, n), d, own[n].align, own[n].section)
         for n, d in kept
     ]
-    tables += spell_constants(spelling.places, own)
+    tables += spell_constants(spelling.macros, own)
     params = [f"static const {k} {label} = {init};" for (k, init), label in spelling.params.items()]
     told = [f"static const char {n}[] = {ctext.literals(t)};" for n, t in spelling.told.items()]
     arenas = [
         line
         for program, plan in planned_parts(spelling.program, spelling.plan)
-        for line in spell_arena(spelling.places, program, plan, whole=-1 in regions)
+        for line in spell_arena(spelling.macros, program, plan, whole=-1 in regions)
     ]
     parts = [
         "/* SPDX-License-Identifier: MIT-0 */",

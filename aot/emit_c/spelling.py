@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from aot.emit_c import ctext
-from aot.emit_c.arena_table import Places, kind
+from aot.emit_c.arena_table import MemoryMacros, kind
 from aot.emit_c.constants import Constants
 from aot.emit_c.kernels import Headers
 from aot.emit_c.naming import local, shortened
@@ -43,7 +43,7 @@ class Spelling:
     """Text collected while the calls are spelled.
 
     `program` is `root` or one of its bodies: these have the model's name, objects and constants,
-    and their calls are not traced. `inner` are the functions of control flow, `places` the macros
+    and their calls are not traced. `inner` are the functions of control flow, `macros` those
     for memory, `told` what a vendor's function for errors is told, by the call's label.
     """
 
@@ -57,7 +57,7 @@ class Spelling:
     functions: list[str] = field(default_factory=list)
     failed: str = ""  # the vendor's function that is told of errors
     inner: list[str] = field(default_factory=list)
-    places: Places = field(default_factory=Places)
+    macros: MemoryMacros = field(default_factory=MemoryMacros)
     told: dict[str, str] = field(default_factory=dict)
     around: Program | None = None
     ends: dict[str, str] = field(init=False)  # the caller's tensors, in C
@@ -305,7 +305,7 @@ def pointer(spelling: Spelling, arg: Arg) -> str:
         return "arena"
     if place is None:
         raise InternalError(f"tensor {arg.tensor} has no place in the plan")
-    return at(spelling.places.buffer(spelling.program, arg.tensor), arg.offset)
+    return at(spelling.macros.buffer(spelling.program, arg.tensor), arg.offset)
 
 
 def _constant(spelling: Spelling, name: str, offset: int) -> str:
@@ -314,7 +314,7 @@ def _constant(spelling: Spelling, name: str, offset: int) -> str:
         blob = weights_of(spelling.root.name, spelling.constants.owners.get(stored, ""))
         file = "weights" if spelling.constants.passed else f"{blob}_weights"
         return at(
-            spelling.places.constant(stored, at(file, spelling.constants.offsets[stored])), offset
+            spelling.macros.constant(stored, at(file, spelling.constants.offsets[stored])), offset
         )
     table = table_name(spelling, stored)
     return f"(const unsigned char *){table} + {offset}" if offset else table
@@ -322,7 +322,7 @@ def _constant(spelling: Spelling, name: str, offset: int) -> str:
 
 def table_name(spelling: Spelling, constant: str) -> str:
     """The name of the table in the source that has a constant."""
-    return spelling.places.names.name("c_", constant)
+    return spelling.macros.names.name("c_", constant)
 
 
 def weights_of(name: str, vendor: str) -> str:
