@@ -127,14 +127,14 @@ def compile(  # the public name, as in the interface
         known = f"it has {', '.join(Options.__slots__)}"
         hint = meant(unknown[0], Options.__slots__, known)
         raise UsageError(f"aot.compile has no option {unknown[0]!r}", hint=hint)
-    asked = replace(base, **given)
+    requested = replace(base, **given)
     temporary = None
     if out is None:
         temporary = tempfile.TemporaryDirectory(prefix="aotc-")
         out = Path(temporary.name) / "out"
     folder = Path(out)
     source = Path(model) if isinstance(model, str | os.PathLike) else model
-    compile_to(source, folder, asked, progress, configure)
+    compile_to(source, folder, requested, progress, configure)
     return Bundle(folder, temporary)
 
 

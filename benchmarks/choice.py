@@ -60,8 +60,8 @@ def measure(name: str, part: onnx.ModelProto, work: Path, rounds: int) -> tuple[
     onnx.save(part, str(path))
     model = find(str(path), work)
     costs = str(work / "costs.json")
-    asked = ["tune", str(path), "--backend", "dnnl", "-o", costs, "--rounds", "3", "-q"]
-    assert aotc(asked) == 0
+    command = ["tune", str(path), "--backend", "dnnl", "-o", costs, "--rounds", "3", "-q"]
+    assert aotc(command) == 0
     by_cost = ["--backend", "dnnl", "--partition", "cost", "--tune", costs]
     built = {
         "c": compiled(model, work / "c", []),

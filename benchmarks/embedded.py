@@ -103,14 +103,16 @@ def row(key: str, model: Path, target: str, requant: str) -> tuple[str, bool]:
     )
 
 
-def integer_tables(folder: Path | None, asked: list[str], targets: list[str], requant: str) -> bool:
+def integer_tables(
+    folder: Path | None, requested: list[str], targets: list[str], requant: str
+) -> bool:
     """Print a table per target; whether every bound is kept."""
     good = True
     for target in targets:
         print(f"{target}, --requant {requant}\n\n{HEAD}\n|{'-|' * HEAD.count(' | ')}-|")
         for key in INTEGER if folder else ("",):
             model = folder / f"mlperf_{key}_int8.onnx" if folder else OWN / "digits_int8.onnx"
-            if asked and key not in asked:
+            if requested and key not in requested:
                 continue
             line, kept = row(key, model, target, requant)
             print(line, flush=True)

@@ -65,7 +65,7 @@ class Case:
         return "accuracy" in self.options
 
 
-def cases(folder: Path | None, asked: list[str]) -> Iterator[Case]:
+def cases(folder: Path | None, requested: list[str]) -> Iterator[Case]:
     """Every model in every arithmetic whose results do not depend on the target."""
     integer = [DIGITS / "digits_int8.onnx"]
     floats = [DIGITS / "digits.onnx"]
@@ -73,9 +73,11 @@ def cases(folder: Path | None, asked: list[str]) -> Iterator[Case]:
         integer += [folder / f"{name}.onnx" for name in INTEGER]
         floats += [folder / f"{name}.onnx" for name in FLOAT]
     for model in integer:
-        if not asked or model.stem in asked:
+        if not requested or model.stem in requested:
             yield from (Case(model, {"requant": how}) for how in ("onnx", "tflite"))
-    yield from (Case(m, {"accuracy": "strict"}) for m in floats if not asked or m.stem in asked)
+    yield from (
+        Case(m, {"accuracy": "strict"}) for m in floats if not requested or m.stem in requested
+    )
 
 
 def samples_of(model: Path) -> Path | None:

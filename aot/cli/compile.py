@@ -48,16 +48,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _note_name(asked: str, stem: str, name: str) -> None:
+def _note_name(requested: str, stem: str, name: str) -> None:
     """Say on stderr what the bundle is called if that is not what was asked for.
 
     A name that comes from the file's is only told where the suffix `_model` had to be added.
     """
-    wanted = asked or stem
+    wanted = requested or stem
     reserved = name == f"{wanted}_model" or not wanted.endswith("_model")
     if reserved and name.endswith("_model"):
         why = "is reserved"
-    elif asked and asked != name:
+    elif requested and requested != name:
         why = "is no identifier of C that fits"
     else:
         return

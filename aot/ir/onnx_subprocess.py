@@ -119,12 +119,12 @@ class Child:
             for end in ends:
                 os.close(end)
             return False
-        asked, to, back, told = ends
+        requested, to, back, told = ends
         if pid == 0:
             os.close(to)  # else it would not see that nobody asks any more
             os.close(back)
-            _serve(self._work, asked, told, self._seconds)
-        os.close(asked)
+            _serve(self._work, requested, told, self._seconds)
+        os.close(requested)
         os.close(told)
         self._pid, self._pipes = pid, (open(to, "wb"), open(back, "rb"))  # noqa: SIM115
         return True

@@ -156,8 +156,8 @@ def lower_part(
     wanted = {}
     for v in outputs:
         made = layouts.produced[v.name]
-        size, asked = (math.prod(at.physical(v.shape)) for at in (made, v.layout))
-        fits = size == asked and same_bytes(v.shape, made, v.layout)
+        size, requested = (math.prod(at.physical(v.shape)) for at in (made, v.layout))
+        fits = size == requested and same_bytes(v.shape, made, v.layout)
         wanted[v.name] = made if fits else v.layout  # lanes past the last channel are bytes too
     for placed in layouts.items:
         _lower_match(c, placed, wanted)

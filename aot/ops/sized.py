@@ -136,7 +136,7 @@ def _same_boxes(x: DynamicDims, node: ir.Node) -> None:
 
 def _indices(x: DynamicDims, node: ir.Node, value: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Coordinates [rank, elements] of what is not zero in `value`, and their number."""
-    known, asked = x.places.get(value), value
+    known, requested = x.places.get(value), value
     if known is not None and (maker := known[0].producer()) and maker.graph is node.graph:
         return known
     shape = shape_of(value) or (1,)
@@ -147,5 +147,5 @@ def _indices(x: DynamicDims, node: ir.Node, value: ir.Value) -> tuple[ir.Value, 
     count = prod(shape)
     kinds = [(INT64, (len(shape), count)), (INT64, (1,))]
     y, n = x.node(node, "NonZero", [value], kinds, DYNAMIC)
-    x.places[asked] = y, x.new(n, count)
+    x.places[requested] = y, x.new(n, count)
     return y, n

@@ -364,17 +364,17 @@ def expand_dynamic(x: DynamicDims, node: ir.Node) -> None:
     for axis in range(rank):
         i, j = axis - (rank - len(own)), axis - (rank - len(shape))
         size = own[i] if i >= 0 else 1
-        asked = shape[j] if j >= 0 else 1
+        requested = shape[j] if j >= 0 else 1
         mine, theirs = x.of(data).get(i), axes.get(j)
         if mine is not None:
-            if not (theirs is None and asked == 1) and not (theirs and x.same(mine, theirs)):
+            if not (theirs is None and requested == 1) and not (theirs and x.same(mine, theirs)):
                 raise refused(node, f"may repeat dimension {axis}, known at run time only")
-            found[axis], asked = mine, size
+            found[axis], requested = mine, size
         elif size != 1:
-            asked = size
+            requested = size
         elif theirs is not None:
             found[axis] = theirs
-        result.append(asked)
+        result.append(requested)
     y = x.node(
         node, "Expand", [data, x.ints(node, result)], [(int(data.dtype or 0), tuple(result))]
     )[0]

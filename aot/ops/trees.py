@@ -272,8 +272,8 @@ def _supported(m: Match, forest: Forest) -> Iterator[tuple[bool, str]]:
         bool((forest.mode <= MEMBER).all()),
         f"mode {forest.mode.max() if forest.mode.size else 0}",
     )
-    asked, ends = int((forest.mode == MEMBER).sum()), int(np.isnan(forest.members).sum())
-    yield ends >= asked, f"{ends} sets for {asked} nodes"
+    members, ends = int((forest.mode == MEMBER).sum()), int(np.isnan(forest.members).sum())
+    yield ends >= members, f"{ends} sets for {members} nodes"
 
 
 def _sets(forest: Forest, splits: Array) -> Array | None:

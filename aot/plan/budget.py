@@ -161,7 +161,7 @@ def _check_stack(compiled: Compiled, options: Options) -> None:
     )
 
 
-def _stack_unknown(compiled: Compiled, asked: str, option: str) -> NoReturn:
+def _stack_unknown(compiled: Compiled, requested: str, option: str) -> NoReturn:
     """Raise for a budget that nothing shows to be enough."""
     unmeasured: list[str] = compiled.manifest["memory"]["stack_unmeasured"]
     calls = [c for c in compiled.program.every_call() if c.kernel in unmeasured]
@@ -170,7 +170,7 @@ def _stack_unknown(compiled: Compiled, asked: str, option: str) -> NoReturn:
     by = f" by {', '.join(vendors)}" if vendors else ""
     reserve = ", `stack` in a target file reserves more" if compiled.target.board else ""
     raise TargetError(
-        f"{asked} cannot be checked: no figure for the stack of {some(unmeasured)}",
+        f"{requested} cannot be checked: no figure for the stack of {some(unmeasured)}",
         f"{', '.join(nodes[:4])}{by}" if nodes else "",
         f"without {option}: aotc size computes the bound of a build{reserve}",
     )

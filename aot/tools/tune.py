@@ -100,9 +100,9 @@ def _variant(
     backends: Sequence[str],
     folder: Path,
 ) -> _Variant:
-    asked = replace(options, backends=tuple(backends), partition="priority", tune="", io="caller")
+    trial = replace(options, backends=tuple(backends), partition="priority", tune="", io="caller")
     out = folder / label
-    compiled = compile_to(source, out, asked)
+    compiled = compile_to(source, out, trial)
     built = open_out(out)
     build(out, f"{built.name}-trace", jobs=os.cpu_count() or 1)
     return _Variant(label, compiled, built, [])

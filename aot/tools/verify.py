@@ -356,8 +356,8 @@ class _Comparison:
 
     def _end_to_end(self, spec: Spec, ours: Array, expected: Array, note: str = "") -> Difference:
         """An output of the whole network; where layers gate, it does only with --max-lsb."""
-        asked = (self.tolerance.lsb, self.tolerance.rtol, self.tolerance.of_max)
-        if not self.inside or any(v is not None for v in asked):
+        limits = (self.tolerance.lsb, self.tolerance.rtol, self.tolerance.of_max)
+        if not self.inside or any(v is not None for v in limits):
             return self._difference(spec, ours, expected, note)
         return not_gated(self._difference(spec, ours, expected, f"{note} (end to end, no gate)"))
 

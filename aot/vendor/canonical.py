@@ -294,9 +294,9 @@ def _orders(form: _Form, wanted: OpPat, op: OpPat) -> Iterator[Sequence[Pat | No
 
 def _may_have(op: OpPat, wanted: OpPat) -> bool:
     """Whether `op` asks for no other value of an attribute than `wanted` has."""
-    asked = dict(op.attrs)
+    attributes = dict(op.attrs)
     return all(
-        asked.get(name, value) == value or _close(asked.get(name), value)
+        attributes.get(name, value) == value or _close(attributes.get(name), value)
         for name, value in wanted.attrs
     )
 

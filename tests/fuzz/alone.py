@@ -55,12 +55,12 @@ def told(model: Model) -> Expected:
 
 def tell(model: Model, to: Connection) -> None:
     """Send what the oracles say of a model."""
-    asked = older(model)
+    requested = older(model)
     answer: Expected | Untold
     try:
-        answer = expected(asked)
+        answer = expected(requested)
     except Exception as error:
-        answer = by_onnxruntime(asked, error)
+        answer = by_onnxruntime(requested, error)
     to.send(answer)
 
 

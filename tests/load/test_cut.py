@@ -56,8 +56,8 @@ def test_without_a_cut_the_model_is_the_same_object() -> None:
 
 
 def test_options_for_the_rest_are_left_out_and_others_kept() -> None:
-    asked = Options(cut_inputs=("hidden", "k"), dims={"N": 2, "M": 3}, input_shapes={"t": (3,)})
-    _, left = part_of(open_model(chain()), asked)
+    requested = Options(cut_inputs=("hidden", "k"), dims={"N": 2, "M": 3}, input_shapes={"t": (3,)})
+    _, left = part_of(open_model(chain()), requested)
     assert left.dims == {"N": 2, "M": 3} and not left.input_shapes and not left.cut_inputs
 
 

@@ -250,8 +250,8 @@ def test_instructions_per_product(tmp_path: Path) -> None:
 def test_clang_assembles_them(tmp_path: Path) -> None:
     """Its assembler, its limits on strings and its warnings."""
     clang, gcc = need("clang"), need("arm-none-eabi-gcc")
-    asked = [gcc, "-E", "-xc", "-include", "string.h", "/dev/null"]
-    seen = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    command = [gcc, "-E", "-xc", "-include", "string.h", "/dev/null"]
+    seen = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = re.search(r'"(/[^"]*)/string\.h"', seen)
     assert found is not None
     text = tmp_path / "driver.c"

@@ -78,15 +78,15 @@ def test_keep_gives_one_node_to_another_backend() -> None:
 
 
 def test_a_region_lies_between_values() -> None:
-    asked = {"head": {"backend": "acme", "begin": ["b"], "end": ["d"]}}
-    found = taken(partitioned(chain(), regions=asked, marked_only=("acme",)))
+    requested = {"head": {"backend": "acme", "begin": ["b"], "end": ["d"]}}
+    found = taken(partitioned(chain(), regions=requested, marked_only=("acme",)))
     assert [v for v in "abcdey" if found[v] == ("acme", 0)] == ["c", "d"]
     assert [v for v in "abcdey" if found[v][0] == "c"] == ["a", "b", "e", "y"]
 
 
 def test_an_asked_region_does_not_merge_with_others() -> None:
-    asked = {"one": {"nodes": ["n2_Sin"]}}
-    found = taken(partitioned(chain(), regions=asked, backends=(acme(),)))
+    requested = {"one": {"nodes": ["n2_Sin"]}}
+    found = taken(partitioned(chain(), regions=requested, backends=(acme(),)))
     assert all(backend == "acme" for backend, _ in found.values())
     alone = found["c"][1]
     assert [v for v in "abcdey" if found[v][1] == alone] == ["c"]
@@ -121,9 +121,9 @@ def test_a_region_that_is_left_and_entered_again_is_refused_with_the_path() -> N
 def test_two_regions_that_need_each_other_are_refused_with_the_path() -> None:
     rows = [("Exp", "x", "a"), ("Sin", "a", "b"), ("Exp", "z", "c"), ("Sin", "c", "d")]
     proto = model(rows, {"x": [4], "z": [4]}, {"b": [4], "d": [4]})
-    asked = {"one": {"nodes": ["a", "d"]}, "two": {"nodes": ["b", "c"]}}
+    requested = {"one": {"nodes": ["a", "d"]}, "two": {"nodes": ["b", "c"]}}
     with pytest.raises(ModelError, match="regions one, two need each other: n0_Exp -> n1_Sin ->"):
-        partitioned(proto, regions=asked, backends=(acme(),))
+        partitioned(proto, regions=requested, backends=(acme(),))
 
 
 def test_a_node_its_backend_does_not_compute_is_refused_with_the_reason() -> None:

@@ -284,8 +284,8 @@ def test_a_written_table_decides(tmp_path: Path) -> None:
         ({**vendors, **dict.fromkeys(portable, 0.5)}, "c"),
     ):
         path.write_text(json.dumps({"version": 1, "cpu": cpu, "matches": costs}))
-        asked = Options(backends=("dnnl",), partition="cost", tune=str(path))
-        _, found = partition_model(source, asked)
+        requested = Options(backends=("dnnl",), partition="cost", tune=str(path))
+        _, found = partition_model(source, requested)
         assert {s.backend for s in found.items} == {winner}
 
 

@@ -117,9 +117,9 @@ def test_every_name_is_the_bit_that_linux_says(tmp_path: Path) -> None:
     names = [name for named in cpu_check._X86.values() for name in named]
     tables, lines = [], []
     for name in names:
-        asked = cpu_check.cpu_check(replace(load_target("x86-64"), requires=(name,)))
-        assert asked is not None
-        tables.append(f"static const aot_cpu_need need_{name}[] = {{\n{asked.rows}\n}};")
+        check = cpu_check.cpu_check(replace(load_target("x86-64"), requires=(name,)))
+        assert check is not None
+        tables.append(f"static const aot_cpu_need need_{name}[] = {{\n{check.rows}\n}};")
         count = f"sizeof need_{name} / sizeof need_{name}[0]"
         lines.append(f'    if (aot_cpu_has(need_{name}, {count})) puts("{name}");')
     source = '#include <stdio.h>\n#include "aot_cpu.h"\n' + "\n".join(tables)

@@ -231,11 +231,11 @@ def main() -> None:
         if args.only not in f"{row.family}: {row.name}" or time.monotonic() > end:
             continue
         old = zoo.results().get(row.name)
-        asked = (
+        requested = (
             old and args.again is not None and args.again in f"{old.kind} {row.family}: {row.name}"
         )
         valid = old and old.digest == row.digest and old.dims == row.dims
-        if valid and not asked and (old.kind != "compiled" or args.compile):
+        if valid and not requested and (old.kind != "compiled" or args.compile):
             continue
         new = tried(zoo, row, args.compile)
         zoo.add(new)

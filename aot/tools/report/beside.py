@@ -35,14 +35,16 @@ def manifest_and_more(built: Built, bench: str = "") -> dict[str, Any]:
 def _sizes(built: Built) -> dict[str, Any]:
     """Bytes of code of every call where OUT is built, and what the bundle needs of each budget."""
     record, size, code = built.out / RECORD, planned(built.manifest), list[int]()
-    asked = options_of(read_json(record, "record of a compilation")) if record.is_file() else None
+    recorded = (
+        options_of(read_json(record, "record of a compilation")) if record.is_file() else None
+    )
     with contextlib.suppress(BuildError):  # OUT is not built: its code has no size yet
         size, nodes = measure(built), node_sizes(built, symbols_of(built))
         # Calls that share a function share its bytes.
         code = [n.code // max(1, n.sharers) for n in nodes]
     # No bound of the stack is declared where a vendor's code has no figure.
     needs = {"RAM": size.ram, "flash": size.constants + size.code, "stack": size.stack.declared}
-    budgets = [(kind, n, getattr(asked, kind.lower(), None)) for kind, n in needs.items()]
+    budgets = [(kind, n, getattr(recorded, kind.lower(), None)) for kind, n in needs.items()]
     return {"code": code, "budgets": budgets}
 
 

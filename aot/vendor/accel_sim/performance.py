@@ -118,7 +118,7 @@ def used(performance: Performance, macs: int, cycles: int) -> float:
 
 
 def summary(performance: Performance, per_layer: bool = False) -> str:
-    """For `aotc bench`: cycles, busy units, bytes, energy; a line per layer if asked."""
+    """For `aotc bench`: cycles, busy units, bytes, energy; a line per layer if requested."""
     cycles, macs = (
         int(performance["cycles"]),
         sum(int(layer["macs"]) for layer in performance["layers"]),

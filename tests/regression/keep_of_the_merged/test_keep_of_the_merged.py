@@ -88,8 +88,8 @@ def test_equal_nodes_are_kept_as_one() -> None:
     rows = [("Exp", "x", "a"), ("Exp", "x", "b"), ("Add", "a b", "y")]
     twice = model(rows, {"x": [4]}, {"y": None})
     first, second, _ = (n.name for n in twice.graph.node)
-    asked = Options(backends=("dnnl",), keep={first: "c", second: "c"})
-    assert backends(partition_model(twice, asked)[1])[first] == "c"
+    requested = Options(backends=("dnnl",), keep={first: "c", second: "c"})
+    assert backends(partition_model(twice, requested)[1])[first] == "c"
 
 
 def test_a_region_of_which_nothing_is_left() -> None:

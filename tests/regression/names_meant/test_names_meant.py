@@ -98,16 +98,16 @@ def test_budgets_that_are_none(text: str, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("asked", "name"),
+    ("requested", "name"),
     [("9lives", "m_9lives"), ("a-b", "a_b"), ("_x", "m_x"), ("test", "test_model")],
 )
 def test_a_changed_name_is_told(
-    asked: str, name: str, here: Path, capsys: pytest.CaptureFixture[str]
+    requested: str, name: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["fixed.onnx", "-o", "out", "--no-configure", f"--name={asked}"]
+    words = ["fixed.onnx", "-o", "out", "--no-configure", f"--name={requested}"]
     assert main(words) == 0
     said = capsys.readouterr().err
-    assert said.startswith(f"aotc: note: the name {asked} ")
+    assert said.startswith(f"aotc: note: the name {requested} ")
     assert f"the bundle is called {name}\n" in said
     assert main([*words[:-1], f"--name={name}"]) == 0
     assert capsys.readouterr().err == ""

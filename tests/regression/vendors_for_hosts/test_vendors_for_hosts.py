@@ -17,14 +17,14 @@ PRODUCT = model([("MatMul", "x w", "y")], {"x": [2, 3], "w": [3, 4]}, {"y": [2, 
 
 
 @pytest.mark.parametrize("backend", ["dnnl", "cblas"])
-@pytest.mark.parametrize("asked", ["--backend={}", "--keep=n0_MatMul={}"])
+@pytest.mark.parametrize("requested", ["--backend={}", "--keep=n0_MatMul={}"])
 @pytest.mark.parametrize("target", ["cortex-m4", "rv32imac"])
 def test_a_board_is_refused(
-    backend: str, asked: str, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    backend: str, requested: str, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     onnx.save(PRODUCT, tmp_path / "m.onnx")
     out = tmp_path / "out"
-    words = [str(tmp_path / "m.onnx"), "-o", str(out), asked.format(backend), "--no-configure"]
+    words = [str(tmp_path / "m.onnx"), "-o", str(out), requested.format(backend), "--no-configure"]
     assert main([*words, "--target", target]) == 1
     said = capsys.readouterr().err
     assert f"backend {backend} is for hosts, target {target} is a board" in said
