@@ -84,7 +84,7 @@ def test_a_region_lies_between_values() -> None:
     assert [v for v in "abcdey" if found[v][0] == "c"] == ["a", "b", "e", "y"]
 
 
-def test_an_asked_region_does_not_merge_with_others() -> None:
+def test_a_user_region_does_not_merge_with_others() -> None:
     requested = {"one": {"nodes": ["n2_Sin"]}}
     found = taken(partitioned(chain(), regions=requested, backends=(acme(),)))
     assert all(backend == "acme" for backend, _ in found.values())
@@ -143,7 +143,7 @@ def test_a_node_its_backend_does_not_compute_is_refused_with_the_reason() -> Non
         partitioned(chain(), regions={"r": {"nodes": ["a"]}}, backends=(chip,))
 
 
-def test_the_offload_limit_gives_back_asked_regions_too() -> None:
+def test_the_offload_limit_gives_back_user_regions_too() -> None:
     proto = marked(chain(), b="acme/k", d="acme/l")
     found = taken(partitioned(proto, marked_only=("acme",), limit=1))
     assert (found["b"], found["d"]) == (("acme", 0), ("c", -1))
