@@ -92,12 +92,12 @@ class Seen:
             self.given.setdefault(op_type, set()).update(a.name for a in made.attribute)
             count = max((i + 1 for i, name in enumerate(made.input) if name), default=0)
             self.given_inputs.setdefault(op_type, set()).add(count)
-        turned = self.becomes.setdefault(op_type, set())
+        becomes = self.becomes.setdefault(op_type, set())
         for node in after:
             name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             self.left.setdefault(name, set()).update(node.attributes)
             self.inputs.setdefault(name, set()).add(len(node.inputs))
-            turned.add(name)
+            becomes.add(name)
 
     def rewritten(self) -> dict[str, list[str]]:
         """Operators that never stayed, and what they became instead."""

@@ -74,12 +74,12 @@ def _recognise(edit: Editor, softmax: ir.Node) -> None:
     operands = (operand(scores, 0), operand(scores, 1), v)
     if single_use(x) is None or not _fits(operands, shape, mask) or not _pays(operands):
         return
-    q, turned = _scaled(operands[0]), _scaled(operands[1])
-    if not turned.moves:
-        turned = Scaled(turned.scale, *_turned(turned.source))
-    scale *= q.scale * turned.scale
-    if 0 < scale < float("inf") and turned.moves and _swaps(turned.moves[0]):
-        _replace(edit, product, q, turned, v, mask, scale)
+    q, keys = _scaled(operands[0]), _scaled(operands[1])
+    if not keys.moves:
+        keys = Scaled(keys.scale, *_source(keys.source))
+    scale *= q.scale * keys.scale
+    if 0 < scale < float("inf") and keys.moves and _swaps(keys.moves[0]):
+        _replace(edit, product, q, keys, v, mask, scale)
 
 
 def _scores(x: ir.Value) -> tuple[ir.Node, float, Mask | None] | None:
@@ -123,8 +123,8 @@ def _scaled(value: ir.Value) -> Scaled:
         value = operand(node, 0)
 
 
-def _turned(value: ir.Value) -> tuple[ir.Value, tuple[ir.Node, ...]]:
-    """The Transpose that makes `value`, as a move."""
+def _source(value: ir.Value) -> tuple[ir.Value, tuple[ir.Node, ...]]:
+    """The value before the Transpose that makes `value`, and this as a move."""
     node = producer(value, "Transpose")
     return (value, ()) if node is None else (operand(node, 0), (node,))
 
@@ -157,9 +157,9 @@ def _fits(
     """Whether the operands are float32, of equal batch axes, and the mask has every key."""
     if any(not is_typed(o) or int(o.dtype or 0) != FLOAT for o in operands):
         return False
-    q, turned, v = (shape_of(o) for o in operands)
-    whole = len(q) == len(turned) == len(v) == len(shape)
-    if not whole or not q[:-2] == turned[:-2] == v[:-2] == shape[:-2] or 0 in (*q, *v):
+    q, keys, v = (shape_of(o) for o in operands)
+    whole = len(q) == len(keys) == len(v) == len(shape)
+    if not whole or not q[:-2] == keys[:-2] == v[:-2] == shape[:-2] or 0 in (*q, *v):
         return False
     if mask is None:
         return True
@@ -191,14 +191,14 @@ def _replace(
     edit: Editor,
     product: ir.Node,
     queries: Scaled,
-    turned: Scaled,
+    keys: Scaled,
     value: ir.Value,
     mask: Mask | None,
     scale: float,
 ) -> None:
     q = _moved(edit, product, queries.source, queries.moves)
-    k = _moved(edit, product, turned.source, turned.moves[1:])
-    perm = _perm(turned.moves[0])
+    k = _moved(edit, product, keys.source, keys.moves[1:])
+    perm = _perm(keys.moves[0])
     perm = [*perm[:-2], perm[-1], perm[-2]]
     if perm != list(range(len(perm))):
         k = transposed(edit, product, k, perm)

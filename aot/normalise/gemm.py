@@ -35,10 +35,10 @@ def _weights(edit: Editor, node: ir.Node) -> None:
     assert node.inputs[1] is not None
     if weights is None or weights.dtype.kind != "f":
         return
-    turned = bool(attribute(node, "transB", 0))
-    if alpha == 1.0 and (not turned or stored_as_given(node.inputs[1])):
+    transposed = bool(attribute(node, "transB", 0))
+    if alpha == 1.0 and (not transposed or stored_as_given(node.inputs[1])):
         return
-    new = weights.T if turned else weights
+    new = weights.T if transposed else weights
     if alpha != 1.0:
         new = (new.astype(np.float64) * alpha).astype(weights.dtype)
     value = edit.const(new, f"{node.name}_w", node.inputs[1].dtype)

@@ -77,15 +77,17 @@ def shared_weights(edit: Editor, options: LoadOptions) -> None:
         if value.dtype is not None and value.dtype.name == "FLOAT":
             by_shape.setdefault(shape_of(value), []).append(value)
     for value in [v for group in by_shape.values() for v in group]:
-        for turned in _turned(value, by_shape):
-            readers = [u.node for u in turned.uses()]
-            if turned.is_graph_output() or not all(_multiplies(n, turned) for n in readers):
+        for transposed in _transposed(value, by_shape):
+            readers = [u.node for u in transposed.uses()]
+            if transposed.is_graph_output() or not all(_multiplies(n, transposed) for n in readers):
                 continue
             for node in readers:
-                _read_turned(edit, node, value)
+                _read_transposed(edit, node, value)
 
 
-def _turned(value: ir.Value, by_shape: dict[tuple[int, ...], list[ir.Value]]) -> Iterable[ir.Value]:
+def _transposed(
+    value: ir.Value, by_shape: dict[tuple[int, ...], list[ir.Value]]
+) -> Iterable[ir.Value]:
     """The values that are the constant `value` transposed, where it has other readers too."""
     users = [u.node for u in value.uses()]
     nodes = [n for n in users if turns_axes(n)]
@@ -97,11 +99,11 @@ def _turned(value: ir.Value, by_shape: dict[tuple[int, ...], list[ir.Value]]) ->
         there = array(other)
         if other is value or there is None or not other.uses():
             continue
-        if _sample_turned(data, there) and _equal(np.asarray(there).T, data):
+        if _sample_transposed(data, there) and _equal(np.asarray(there).T, data):
             yield other
 
 
-def _sample_turned(data: Array, other: Array) -> bool:
+def _sample_transposed(data: Array, other: Array) -> bool:
     """Whether some elements of `data` are those of `other` transposed."""
     rows, columns = data.shape
     i = np.arange(SAMPLE) * 7919
@@ -118,7 +120,7 @@ def _multiplies(node: ir.Node, weights: ir.Value) -> bool:
     return fits and not attribute(node, "transA", 0) and float(attribute(node, "alpha", 1.0)) == 1.0
 
 
-def _read_turned(edit: Editor, node: ir.Node, weights: ir.Value) -> None:
+def _read_transposed(edit: Editor, node: ir.Node, weights: ir.Value) -> None:
     """Let a product read `weights` in the place of what these are transposed."""
     product = trait_of(node, Linear)
     assert product is not None

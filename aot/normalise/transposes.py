@@ -107,7 +107,7 @@ def _sinking(value: ir.Value | None, reader: ir.Node) -> ir.Node | None:
     return None if node.outputs[0].is_graph_output() else node
 
 
-def _turned(shape: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
+def _before(shape: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
     """The shape before a Transpose by `perm` that gives `shape`."""
     result = [0] * len(shape)
     for place, axis in enumerate(perm):
@@ -121,8 +121,8 @@ def _after(
     """Replace `node` by itself on untransposed `inputs` and a Transpose."""
     result = node.outputs[0]
     shape = shape_of(result)
-    turned = _turned(shape, perm)
-    inner = edit.again(node, inputs, attributes, before=node, shape=turned, dtype=result.dtype)
+    inner_shape = _before(shape, perm)
+    inner = edit.again(node, inputs, attributes, before=node, shape=inner_shape, dtype=result.dtype)
     new = edit.node("Transpose", [inner], {"perm": perm}, before=node, shape=shape)
     edit.substitute(node, new)
 
@@ -132,10 +132,10 @@ def _attributes(node: ir.Node) -> dict[str, Any]:
 
 
 def _elementwise(edit: Editor, node: ir.Node) -> None:
-    """Combine the operands before their Transposes, which are alike; constants are turned back."""
+    """Combine the operands before their Transposes, which are alike; constants are transposed."""
     places = element_places(node)
-    turned = {i: _sinking(node.inputs[i], node) for i in places}
-    perms = [_perm(t) for t in turned.values() if t is not None]
+    sinking = {i: _sinking(node.inputs[i], node) for i in places}
+    perms = [_perm(t) for t in sinking.values() if t is not None]
     if not perms or any(p != perms[0] for p in perms) or len(node.outputs) > 1:
         return
     perm, shape = perms[0], shape_of(node.outputs[0])
@@ -143,7 +143,7 @@ def _elementwise(edit: Editor, node: ir.Node) -> None:
         return
     inputs = list(node.inputs)
     for index, value in enumerate(node.inputs):
-        transpose = turned.get(index)
+        transpose = sinking.get(index)
         if transpose is not None:
             inputs[index] = transpose.inputs[0]
             continue
@@ -160,9 +160,9 @@ def _elementwise(edit: Editor, node: ir.Node) -> None:
 def _sink(edit: Editor, node: ir.Node, rule: Permute) -> None:
     """Compute a node before the Transposes of all its data; its other inputs are constants."""
     places = moved_places(node) or (0,)
-    turned = [_sinking(node.inputs[i], node) for i in places]
-    found = [_perm(t) for t in turned if t is not None]
-    if len(found) < len(turned) or any(p != found[0] for p in found):
+    sinking = [_sinking(node.inputs[i], node) for i in places]
+    found = [_perm(t) for t in sinking if t is not None]
+    if len(found) < len(sinking) or any(p != found[0] for p in found):
         return
     rest = [v for i, v in enumerate(node.inputs) if i not in places]
     if any(v is not None and array(v) is None for v in rest):
@@ -171,7 +171,7 @@ def _sink(edit: Editor, node: ir.Node, rule: Permute) -> None:
     if made is None:
         return
     inputs = [made.inputs.get(i, v) for i, v in enumerate(node.inputs)]
-    for place, transpose in zip(places, turned, strict=True):
+    for place, transpose in zip(places, sinking, strict=True):
         assert transpose is not None
         inputs[place] = transpose.inputs[0]
     _after(edit, node, inputs, made.perm, {**_attributes(node), **made.attributes})

@@ -62,8 +62,8 @@ def views_of(m: Match) -> tuple[Strided, Strided, Strided, Strided]:
     found = []
     for value, name in ((m.q, "tq"), (m.k, "tk"), (m.v, "tv")):
         view = Strided.contiguous(value.shape)
-        turned = m.__dict__["_names"].get(name)
-        found.append(view if turned is None else view.permuted(_perm(turned)))
+        transposed = m.__dict__["_names"].get(name)
+        found.append(view if transposed is None else view.permuted(_perm(transposed)))
     y = Strided.contiguous(m.y.shape)
     if m.root.op_type == "Transpose":
         y = y.inverse(_perm(m.root))
@@ -217,10 +217,10 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 
 def _inner(op: Any, q: Any, k: Any, v: Any, mask: Any, lens: Any) -> Any:
-    def turned(name: str, x: Any) -> Any:
+    def transposed(name: str, x: Any) -> Any:
         return optional(lambda i: op.Transpose(i, _outputs=[name]), x)
 
-    q, k, v = turned("tq", q), turned("tk", k), turned("tv", v)
+    q, k, v = transposed("tq", q), transposed("tk", k), transposed("tv", v)
     return op.Attention(q, k, v, mask, None, None, lens, _optional=4, _outputs=["attention"])
 
 
@@ -229,7 +229,7 @@ def attention_views(op: Any, q: Any, k: Any, v: Any, mask: Any, lens: Any) -> An
     return _inner(op, q, k, v, mask, lens)
 
 
-def attention_views_turned(op: Any, q: Any, k: Any, v: Any, mask: Any, lens: Any) -> Any:
+def attention_views_transposed(op: Any, q: Any, k: Any, v: Any, mask: Any, lens: Any) -> Any:
     """The same with its result transposed."""
     return op.Transpose(_inner(op, q, k, v, mask, lens))
 
@@ -241,18 +241,18 @@ def rows_stay(m: Match) -> Iterator[tuple[bool, str]]:
         yield whole, f"a transpose moves the elements of a row of {name} apart"
 
 
-for _build in (attention_views, attention_views_turned):
+for _build in (attention_views, attention_views_transposed):
     _made = portable.pattern(_build)
     _made.check(supported)
     _made.check(rows_stay)
     _made.lower(to_kernel)
 
     @_made.cases
-    def turned_cases(turned: bool = _build is attention_views_turned) -> Iterator[Case]:
+    def transposed_cases(transposed: bool = _build is attention_views_transposed) -> Iterator[Case]:
         """Attention of Q, K, V whose heads stand behind the sequence: [N, S, H, D]."""
         swap = [0, 2, 1, 3]
         attrs: dict[str, Any] = {f"{t}.perm": swap for t in ("tq", "tk", "tv")}
-        if turned:
+        if transposed:
             attrs["perm"] = swap
         yield case(f32(2, 9, 3, 20), f32(2, 21, 3, 20), f32(2, 21, 3, 20), **attrs)
         mask = f32(2, 1, 1, 21, low=-4)

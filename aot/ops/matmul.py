@@ -83,8 +83,8 @@ def record_packed(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
     scratch: tuple[Handle | None, ...] = ()
     weights: ValueRef | Handle
     if stored_as_given(m.b.ir) and w.dtype == np.float32 and float(node.attr("alpha", 1.0)) == 1.0:
-        turned = node.op_type == "Gemm" and bool(node.attr("transB", 0))
-        call = plan.plan_gemm_rows(rows, (w.shape[0], w.shape[1]), turned, bias, c.vlen, act)
+        transposed = node.op_type == "Gemm" and bool(node.attr("transB", 0))
+        call = plan.plan_gemm_rows(rows, (w.shape[0], w.shape[1]), transposed, bias, c.vlen, act)
         weights, scratch = m.b, (c.scratch(call.scratch or 0),)
     else:
         call = plan.plan_gemm(rows, w, bias, c.vlen, act)

@@ -55,10 +55,10 @@ def padded_before(edit: Editor, node: ir.Node, perm: list[int]) -> Permuted | No
     amounts = array(node.inputs[1])
     if amounts is None or (len(node.inputs) > 3 and node.inputs[3] is not None):
         return None
-    turned = np.zeros_like(amounts)
+    reordered = np.zeros_like(amounts)
     for place, axis in enumerate(perm):
-        turned[axis], turned[axis + len(perm)] = amounts[place], amounts[place + len(perm)]
-    return Permuted(perm, inputs={1: edit.const(turned, f"{node.name}_pads")})
+        reordered[axis], reordered[axis + len(perm)] = amounts[place], amounts[place + len(perm)]
+    return Permuted(perm, inputs={1: edit.const(reordered, f"{node.name}_pads")})
 
 
 sizings("Pad")(Sizing(examples={1: zeros, 3: axes}))

@@ -46,11 +46,11 @@ def tokens(m: Match) -> tuple[int, int]:
 @rotary.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
-    size, turned = head_size(m), m.rotary_embedding_dim or head_size(m)
+    size, rotated = head_size(m), m.rotary_embedding_dim or head_size(m)
     yield size > 0, f"num_heads {m.num_heads} of {m.x.shape}"
-    yield turned % 2 == 0 and turned <= size, f"{turned} of {size} elements are turned"
+    yield rotated % 2 == 0 and rotated <= size, f"{rotated} of {size} elements are rotated"
     yield m.cos.shape == m.sin.shape, f"cosines {m.cos.shape}, sines {m.sin.shape}"
-    yield m.cos.shape[-1:] == (turned // 2,), f"{m.cos.shape[-1:]} angles for {turned} elements"
+    yield m.cos.shape[-1:] == (rotated // 2,), f"{m.cos.shape[-1:]} angles for {rotated} elements"
     if m.places is None:
         yield m.cos.shape[:2] == tokens(m), f"angles {m.cos.shape} for {tokens(m)} tokens"
     else:

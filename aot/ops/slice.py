@@ -90,7 +90,7 @@ sizings("Slice")(Sizing(examples={1: zeros, 3: axes}))
 
 @identity("Slice")
 def forwards(node: ir.Node) -> bool:
-    """Whether no axis of a Slice is turned round: with the shape, all elements stay."""
+    """Whether no axis of a Slice is reversed: with the shape, all elements stay."""
     steps = array(node.inputs[4]) if len(node.inputs) > 4 and node.inputs[4] is not None else None
     return steps is None or bool(np.all(steps > 0))
 

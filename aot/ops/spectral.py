@@ -64,10 +64,10 @@ def dft(b: Body) -> bool:
     others = [i for i in range(rank - 1) if i != axis]
     result = tuple(shape[i] for i in others) + (count, width)
     perm = [*others, axis, rank - 1]
-    turned = b.add("Transpose", "i0", perm=perm)
+    transposed = b.add("Transpose", "i0", perm=perm)
     rows = b.ints(prod(shape[i] for i in others), n * parts)
     flat = b.data(m.reshape(n * parts, count * width).astype(KINDS[int(x.dtype or 0)]))
-    product = b.add("MatMul", b.add("Reshape", turned, rows), flat)
+    product = b.add("MatMul", b.add("Reshape", transposed, rows), flat)
     shaped = b.add("Reshape", product, b.ints(*result))
     b.add("Transpose", shaped, out="o0", perm=[perm.index(i) for i in range(rank)])
     return shape_of(b.node.outputs[0]) == tuple(result[perm.index(i)] for i in range(rank))

@@ -154,10 +154,10 @@ def isolate_scan(node: ir.Node) -> list[ir.Value]:
     before = list(node.outputs)
     _isolate_loop(node)
     _capture(node)
-    turned = {id(u.node.inputs[0]): u.node for v in before for u in v.uses()}
+    transposed = {id(u.node.inputs[0]): u.node for v in before for u in v.uses()}
     return [
         made.outputs[0]
-        if (made := turned.get(id(v))) is not None and made.name == f"{node.name}_turned"
+        if (made := transposed.get(id(v))) is not None and made.name == f"{node.name}_transposed"
         else v
         for v in before
     ]
@@ -226,7 +226,7 @@ def _moved(node: ir.Node, value: ir.Value, source: int, target: int) -> ir.Value
 
 
 def _move_result(node: ir.Node, value: ir.Value, axis: int) -> None:
-    """Let what a node stacks along `axis` come out along axis 0, turned behind it."""
+    """Let what a node stacks along `axis` come out along axis 0, transposed behind it."""
     rank = len(shape_of(value)) if value.name else 0
     axis += rank if axis < 0 else 0
     if axis == 0 or not value.name:
@@ -234,7 +234,7 @@ def _move_result(node: ir.Node, value: ir.Value, axis: int) -> None:
     graph = graph_of(node)
     perm = _perm(rank, 0, axis)
     turn = ir.Node("", "Transpose", [value], [attribute_of("perm", perm)], num_outputs=1)
-    turn.name = f"{node.name}_turned"
+    turn.name = f"{node.name}_transposed"
     for key, text in node.metadata_props.items():
         turn.metadata_props[key] = text
     result, shape = turn.outputs[0], shape_of(value)

@@ -248,7 +248,7 @@ def _widest(
     best: tuple[set[int], set[int]] = set(), set()
     for split in range(len(refused) + 1):
         before = _reached(refused[:split], needs)
-        behind = _reached(refused[split:], _turned(needs))
+        behind = _reached(refused[split:], _readers(needs))
         kept = computed - before - behind
         if len(kept) > len(best[0]):
             best = kept, before & computed
@@ -291,7 +291,7 @@ def _reached(start: Sequence[int], next_of: Sequence[Collection[int]]) -> set[in
     return found
 
 
-def _turned(needs: Sequence[Collection[int]]) -> list[list[int]]:
+def _readers(needs: Sequence[Collection[int]]) -> list[list[int]]:
     """The readers of each node, from the nodes that each one needs."""
     found: list[list[int]] = [[] for _ in needs]
     for index, sources in enumerate(needs):

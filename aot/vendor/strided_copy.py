@@ -98,10 +98,10 @@ def move(
     if is_view(loops):
         c.copy(to, source, elem * math.prod(a.extent for a in loops))
         return
-    turned = next((i for i, a in enumerate(loops) if a.x == 1), None)
-    if loops[-1].y == 1 and loops[-1].x > 1 and turned is not None and len(loops) <= AXES:
-        rest = [a for i, a in enumerate(loops[:-1]) if i != turned]
-        a, b = loops[turned], loops[-1]
+    inner = next((i for i, a in enumerate(loops) if a.x == 1), None)
+    if loops[-1].y == 1 and loops[-1].x > 1 and inner is not None and len(loops) <= AXES:
+        rest = [a for i, a in enumerate(loops[:-1]) if i != inner]
+        a, b = loops[inner], loops[-1]
         params = c.params(
             dims=padded([r.extent for r in rest], 1, 6),
             ys=padded([r.y for r in rest], 0, 6),

@@ -229,7 +229,7 @@ def _product(tape: _Tape, a: str, b: str) -> str:
     return tape.op("MatMul", a, b, shape=(*np.broadcast_shapes(x[:-2], y[:-2]), x[-2], y[-1]))
 
 
-def _turned(tape: _Tape, name: str) -> str:
+def _matrix_transposed(tape: _Tape, name: str) -> str:
     shape = tape.shape(name)
     perm = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
     return tape.op("Transpose", name, shape=tuple(shape[k] for k in perm), perm=perm)
@@ -239,7 +239,9 @@ def _matmul(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None
     a, b = node.input
     if min(len(tape.shape(a)), len(tape.shape(b))) < 2:
         raise UnsupportedError("Gradient through MatMul of a vector", node.name or node.output[0])
-    return _product(tape, grad, _turned(tape, b)), _product(tape, _turned(tape, a), grad)
+    return _product(tape, grad, _matrix_transposed(tape, b)), _product(
+        tape, _matrix_transposed(tape, a), grad
+    )
 
 
 def _reduced(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:

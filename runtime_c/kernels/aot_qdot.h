@@ -11,8 +11,8 @@
  * panel per O vectors of channels, [rows][cols][run / 4][O][V][4], zero past the end of a run and
  * past the last channel; where the channels left fit one vector the last panel has O = 1.
  *
- * FLIP is 128 where the instruction takes unsigned values: what is read has its top bits turned and
- * counts as unsigned (the bias holds -128 times the sum of the weights); else it is 0.
+ * FLIP is 128 where the instruction takes unsigned values: what is read has its top bits flipped
+ * and counts as unsigned (the bias holds -128 times the sum of the weights); else it is 0.
  */
 #ifndef AOT_QDOT_H
 #define AOT_QDOT_H
@@ -181,9 +181,9 @@ AOT_INLINE void aot_qdot_tile(int32_t *sums, const uint8_t *x0, const uint8_t *x
 
 /* n values, those of an image, with FLIP. */
 AOT_INLINE void aot_qdot_copy(uint8_t *d, const int8_t *s, ptrdiff_t n, int FLIP) {
-    const int32_t turned = FLIP != 0 ? (int32_t)0x80808080U : 0;
+    const int32_t flipped = FLIP != 0 ? (int32_t)0x80808080U : 0;
     for (; n >= 4 * AOT_VLEN; n -= 4 * AOT_VLEN, d += 4 * AOT_VLEN, s += 4 * AOT_VLEN) {
-        const aot_vi v = aot_qdot_load(s) ^ turned;
+        const aot_vi v = aot_qdot_load(s) ^ flipped;
         (void)memcpy(d, &v, sizeof v);
     }
     for (; n > 0; --n) {

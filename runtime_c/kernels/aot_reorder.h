@@ -40,7 +40,7 @@ AOT_INLINE void aot_to_blocked_one(void *y, const void *x, int32_t s, int lanes,
 AOT_INLINE void aot_from_blocked_one(void *y, const void *x, int32_t s, int lanes, int elem,
                                      int V) {
     const int32_t whole = s - s % 16;
-    /* Squares of 16 x V elements stay in the nearest cache while they are turned. */
+    /* Squares of 16 x V elements stay in the nearest cache while they are transposed. */
     for (int32_t i = 0; i < whole; i += 16) {
         for (int v = 0; v < lanes; ++v) {
             for (int32_t j = i; j < i + 16; ++j) {

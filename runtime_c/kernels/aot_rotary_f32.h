@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Rotary embedding: pairs of elements of every head turned by the angle of their place.
+/* Rotary embedding: pairs of elements of every head rotated by the angle of their place.
  *
  * x, y: element (b, s, h, i) at b * step[0] + s * step[1] + h * step[2] + i floats, i < size. The
  * first 2 * half of them are pairs (i, half + i), with INTERLEAVED (2 * i, 2 * i + 1):

@@ -184,15 +184,15 @@ static void test(int number, const variant *v, int strange) {
         }
     }
     if (g->groups == 1) {
-        float *turned = NEW(float, g->oc *taps);
+        float *transposed = NEW(float, g->oc *taps);
         const int pads = g->pad[0] + g->pad[1] + g->pad[2] + g->pad[3];
         const int most = ow < v->P ? ow : v->P, wide = (most - 1) * g->sw + (g->kw - 1) * g->dw + 1;
         float *scratch = pads > 0 ? NEW(float, g->ic * g->kh * wide) : NULL;
         const float *panels;
         for (int i = 0; i < g->oc * taps; ++i) {
-            turned[i % taps * g->oc + i / taps] = w[i];
+            transposed[i % taps * g->oc + i / taps] = w[i];
         }
-        panels = to_panels(turned, taps, g->oc, V, v->O);
+        panels = to_panels(transposed, taps, g->oc, V, v->O);
         (void)memset(y, 0xFF, (size_t)held * sizeof *y);
         if (middle > 0) {
             run_plain(y, x, panels, whole, added, scratch, g, v, 0, middle);

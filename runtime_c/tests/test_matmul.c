@@ -104,7 +104,7 @@ static void test_rows(int m, int n, int k, int act, int rows) {
 }
 
 /* Batches of which one operand is broadcast; b and y may be transposed views. */
-static void test_matmul(int m, int n, int k, int tile, int turned) {
+static void test_matmul(int m, int n, int k, int tile, int transposed) {
     const int P = tiles[tile][0], O = tiles[tile][1], vectors = blocks(n, V);
     const int block = AOT_GEMM_RUN, group = O < vectors ? O : vectors;
     const aot_matmul_f32_params p = {m,
@@ -115,14 +115,14 @@ static void test_matmul(int m, int n, int k, int tile, int turned) {
                                      {0, 0, k * n},
                                      {3 * m * n, 0, m * n},
                                      k,
-                                     turned ? 1 : n,
-                                     turned ? k : 1,
+                                     transposed ? 1 : n,
+                                     transposed ? k : 1,
                                      n,
                                      0.5F,
                                      block};
     float *a = NEW(float, 2 * m * k), *b = NEW(float, 3 * k * n), *y = NEW(float, 6 * m * n);
     float *scratch = NEW(float, (k < block ? k : block) * group * V);
-    check_case("matmul [%d, %d, %d], tile %dx%d, turned %d", m, n, k, P, O, turned);
+    check_case("matmul [%d, %d, %d], tile %dx%d, transposed %d", m, n, k, P, O, transposed);
     fill_f32(a, 2 * m * k, -1.0, 1.0);
     fill_f32(b, 3 * k * n, -1.0, 1.0);
     if (tile == 0) {
@@ -142,7 +142,7 @@ static void test_matmul(int m, int n, int k, int tile, int turned) {
         double want = 0.0, size = 0.0;
         for (int t = 0; t < k; ++t) {
             const double v =
-                0.5 * (double)row[t] * (double)from[turned ? i % n * k + t : t * n + i % n];
+                0.5 * (double)row[t] * (double)from[transposed ? i % n * k + t : t * n + i % n];
             want += v;
             size += fabs(v);
         }

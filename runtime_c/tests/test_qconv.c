@@ -172,14 +172,14 @@ static void dsp(const run *r) {
     if (kind ==
         2) { /* [block][kh][kw][ic / 4][parity][8] becomes [block][kh][ic / 4][parity][kw][8] */
         const int fours = p->ic / 4, size = p->kh * 3 * fours * 16;
-        int8_t *turned = NEW(int8_t, channels / 4 * size);
+        int8_t *transposed = NEW(int8_t, channels / 4 * size);
         for (int i = 0; i < channels / 4 * size; ++i) {
             const int byte = i % 8, column = i / 8 % 3, parity = i / 24 % 2, four = i / 48 % fours;
             const int ky = i / (48 * fours) % p->kh, block = i / size;
-            turned[i] =
+            transposed[i] =
                 w[block * size + (((ky * 3 + column) * fours + four) * 2 + parity) * 8 + byte];
         }
-        w = turned;
+        w = transposed;
     }
     scratch = check_new((size_t)(kind == 2   ? 8 * p->kh * p->ic
                                  : kind == 1 ? 4 * deep

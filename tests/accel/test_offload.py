@@ -69,8 +69,8 @@ def residual() -> onnx.ModelProto:
 
 def branches() -> onnx.ModelProto:
     net = Net(x=(U8, [1, 12, 10, 3]))  # rows, columns, channels: as TFLite has it
-    turned = net.add("Transpose", "x", perm=[0, 3, 1, 2])
-    a = net.q(net.dq(turned, SX, U8(120)), SX, S8(-3))
+    transposed = net.add("Transpose", "x", perm=[0, 3, 1, 2])
+    a = net.q(net.dq(transposed, SX, U8(120)), SX, S8(-3))
     a = conv(net, a, 16, 3)
     b = net.add("MaxPool", a, kernel_shape=[2, 2], strides=[2, 2])
     c = conv(net, a, 8, 4, group=4, strides=[2, 2])
@@ -104,8 +104,8 @@ def lines() -> onnx.ModelProto:
 def flattened() -> onnx.ModelProto:
     """Rows, columns, channels in the order of the weights behind them, as TFLite has it."""
     net = Net(x=(S8, [1, 3, 6, 7]))
-    turned = net.add("Transpose", conv(net, "x", 16, 3), perm=[0, 2, 3, 1])
-    flat = net.add("Reshape", turned, np.array([1, 672]))
+    transposed = net.add("Transpose", conv(net, "x", 16, 3), perm=[0, 2, 3, 1])
+    flat = net.add("Reshape", transposed, np.array([1, 672]))
     w = np.random.default_rng(2).integers(-127, 128, (672, 20)).astype(S8)
     dot = net.add("MatMul", net.dq(flat, SX, S8(-3)), net.dq(w, 0.01, S8(0)))
     net.q(dot, 0.3, S8(3), out="y")

@@ -166,7 +166,7 @@ MUTANTS = (
         "return max(first[0], low), min(first[1], high)",
         "clip",
     ),
-    rewrite("gemm", "new = weights.T if turned else weights", "new = weights", "gemm"),
+    rewrite("gemm", "new = weights.T if transposed else weights", "new = weights", "gemm"),
     rewrite(
         "gemm",
         "(bias.astype(np.float64) * beta)",

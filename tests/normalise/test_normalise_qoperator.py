@@ -174,16 +174,16 @@ def test_qlinear_where():
     assert counts["Where"] == 1
 
 
-@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("transposed", [0, 1])
 @pytest.mark.parametrize("quantised", [False, True])
-def test_qgemm(turned, quantised):
+def test_qgemm(transposed, quantised):
     net = Net(x=(S8, (3, 8)))
-    weights = quantised_values(5, 8) if turned else quantised_values(8, 5)
+    weights = quantised_values(5, 8) if transposed else quantised_values(8, 5)
     scale = scales(*(0.01 * (k + 1) for k in range(5)))
     inputs = ["x", scales(0.03), S8(4), weights, scale, np.zeros(5, S8)]
     inputs += [np.arange(-200, 300, 100, dtype=S32)]
     inputs += [scales(0.3), S8(7)] if quantised else []
-    net.add("QGemm", *inputs, out="y", domain=MS, transB=turned, alpha=0.5)
+    net.add("QGemm", *inputs, out="y", domain=MS, transB=transposed, alpha=0.5)
     step = 1.0 if quantised else 1e-4
     _counts, result = spelled(net, S8 if quantised else np.float32, step)
     gemm = only(result, "Gemm")

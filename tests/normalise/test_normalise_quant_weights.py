@@ -77,7 +77,7 @@ def test_weights_of_four_bits_are_unpacked(kind):
 
 
 @pytest.mark.parametrize("spelling", ["Gemm", "Transpose"])
-def test_transposed_weights_of_products_are_stored_turned(spelling):
+def test_transposed_weights_of_products_are_stored_transposed(spelling):
     net = Net(x=(S8, (3, 8)))
     weights, scale = quantised_values(5, 8), np.linspace(0.01, 0.02, 5).astype(np.float32)
     held = net.add("DequantizeLinear", weights, scale, np.zeros(5, S8), axis=0)
@@ -190,8 +190,8 @@ def test_scales_behind_a_convolution_of_quantised_values_are_absorbed(channels, 
     counts, result = check(net.model(y=S8), step=1)
     assert counts["Conv"] == 1 and not counts["Mul"] and not counts["Add"]
     held = made(result, only(result, "Conv"), 1)
-    turned = {"Add": 1}.get(spelling, np.sign(factor).reshape(6, 1, 1, 1))
-    np.testing.assert_array_equal(data(held.inputs[0]), weights * turned)
+    transposed = {"Add": 1}.get(spelling, np.sign(factor).reshape(6, 1, 1, 1))
+    np.testing.assert_array_equal(data(held.inputs[0]), weights * transposed)
     assert np.all(data(held.inputs[1]) > 0)
 
 
@@ -206,16 +206,16 @@ def test_quantised_values_without_a_negative_are_not_negated():
 
 
 @pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4])
-@pytest.mark.parametrize("form", ["blocks", "blocks turned", "columns", "one scale"])
+@pytest.mark.parametrize("form", ["blocks", "blocks transposed", "columns", "one scale"])
 @pytest.mark.parametrize("zeros", [False, True])
 def test_many_weights_of_four_bits_stay_packed(kind, form, zeros):
-    net, turned = Net(x=(np.float32, (3, 40))), form == "blocks turned"
-    low, shape = -8 if kind == TensorProto.INT4 else 0, (7, 40) if turned else (40, 7)
-    fit = {"blocks": (3, 7), "blocks turned": (7, 3), "columns": (7,), "one scale": ()}[form]
+    net, transposed = Net(x=(np.float32, (3, 40))), form == "blocks transposed"
+    low, shape = -8 if kind == TensorProto.INT4 else 0, (7, 40) if transposed else (40, 7)
+    fit = {"blocks": (3, 7), "blocks transposed": (7, 3), "columns": (7,), "one scale": ()}[form]
     numbers = np.arange(280) * 7 % 16 + low
     net.consts["w"] = helper.make_tensor("w", kind, shape, numbers.tolist())
     scale = np.linspace(0.1, 0.9, int(np.prod(fit))).astype(np.float32).reshape(fit)
-    inputs, more = ["w", scale], {"axis": int(turned or form == "columns")}
+    inputs, more = ["w", scale], {"axis": int(transposed or form == "columns")}
     if zeros:
         held = np.arange(scale.size) % 16 + low
         net.consts["z"] = helper.make_tensor("z", kind, fit, held.tolist())
@@ -223,7 +223,7 @@ def test_many_weights_of_four_bits_stay_packed(kind, form, zeros):
     if form.startswith("blocks"):
         more["block_size"] = 16
     weights = net.add("DequantizeLinear", *inputs, **more)
-    if turned:
+    if transposed:
         weights = net.add("Transpose", weights, perm=[1, 0])
     net.add("MatMul", "x", weights, out="y")
     native = frozenset(["com.microsoft::MatMulNBits"])

@@ -106,8 +106,8 @@ def test_batch_first_is_the_transposed_layer(result: int, tmp_path: Path) -> Non
         bundle = aot.compile(path, tmp_path / path.stem)
         assert "aot_qrnn_s8" in {n["kernel"] for n in bundle.manifest["nodes"]}
         found.append(np.asarray(bundle.load()(x.swapaxes(0, 1).copy() if layout else x)))
-    turned = found[0].swapaxes(0, 1) if result else found[0].transpose(2, 0, 1, 3)
-    np.testing.assert_array_equal(found[1], turned)
+    transposed = found[0].swapaxes(0, 1) if result else found[0].transpose(2, 0, 1, 3)
+    np.testing.assert_array_equal(found[1], transposed)
 
 
 @pytest.mark.parametrize("attributes", [{"clip": 3.0}, {"activations": ["Relu", "Tanh"]}])

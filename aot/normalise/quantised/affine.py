@@ -90,8 +90,8 @@ def _scaled(
     column = [1] * data.ndim
     column[axis] = -1
     centred = data.astype(np.int64) - zero.reshape(column)
-    turned = centred * np.sign(scale).astype(np.int64).reshape(column) + zero.reshape(column)
+    flipped = centred * np.sign(scale).astype(np.int64).reshape(column) + zero.reshape(column)
     ends = np.iinfo(data.dtype)
-    if turned.min() < ends.min or turned.max() > ends.max:
+    if flipped.min() < ends.min or flipped.max() > ends.max:
         return None
-    return turned.astype(data.dtype), params
+    return flipped.astype(data.dtype), params

@@ -52,8 +52,8 @@ def quant_nbits(edit: Editor, options: LoadOptions) -> None:
 
 def _weights(value: ir.Value | None, least: int) -> Packed | None:
     """Constant weights [K, N] of 4 bits, or transposed ones; None below `least` elements."""
-    turned = producer(value, "Transpose")
-    source = producer(value if turned is None else turned.inputs[0], DEQUANTISE)
+    transposed = producer(value, "Transpose")
+    source = producer(value if transposed is None else transposed.inputs[0], DEQUANTISE)
     if source is None or source.inputs[0] is None or source.inputs[0].dtype is None:
         return None
     data, scale = array(source.inputs[0]), array(source.inputs[1])
@@ -65,7 +65,7 @@ def _weights(value: ir.Value | None, least: int) -> Packed | None:
     axis, block = int(attribute(source, "axis", 1)), int(attribute(source, "block_size", 0))
     lift = MIDDLE if source.inputs[0].dtype.is_signed() else 0
     quantised, zero = data.astype(np.int64) + lift, zero.astype(np.int64) + lift
-    if turned is None:
+    if transposed is None:
         quantised, axis = quantised.T, 1 - axis
         scale, zero = (a.T if a.ndim == 2 else a for a in (scale, zero))
     return _blocks(quantised, scale, zero, axis, block)

@@ -162,13 +162,13 @@ class Spelling:
     def channels_first(self, x: ir.Value) -> tuple[ir.Value, bool]:
         """`x` as [N, C, …], and whether the node says its channels are last."""
         last = bool(attribute(self.node, "channels_last", 0))
-        return (self._turned(x, back=False), True) if last else (x, False)
+        return (self._transposed(x, back=False), True) if last else (x, False)
 
     def restored(self, y: ir.Value, last: bool) -> ir.Value:
         """Quantised values [N, C, …] in the order of the node's result."""
-        return self._turned(y, back=True) if last else y
+        return self._transposed(y, back=True) if last else y
 
-    def _turned(self, x: ir.Value, back: bool) -> ir.Value:
+    def _transposed(self, x: ir.Value, back: bool) -> ir.Value:
         rank, shape = len(shape_of(x)), shape_of(x)
         perm = [0, *range(2, rank), 1] if back else [0, rank - 1, *range(1, rank - 1)]
         return self.add("Transpose", [x], {"perm": perm}, shape=[shape[p] for p in perm])

@@ -37,7 +37,7 @@ def quant_weights(edit: Editor, options: LoadOptions) -> None:
     for node in edit.graph:
         trait = trait_of(node, Linear)
         if trait is not None and trait.transposed and attribute(node, trait.transposed, 0):
-            _turned(edit, node, trait.transposed)
+            _transpose(edit, node, trait.transposed)
         elif is_quantise(node):
             _quantised(edit, node)
         elif is_dequantise(node):
@@ -81,7 +81,7 @@ def _signed(quantised: Array, params: Params) -> tuple[Array, Array]:
     return quantised, params.zero
 
 
-def _turned(edit: Editor, node: ir.Node, transposed: str) -> None:
+def _transpose(edit: Editor, node: ir.Node, transposed: str) -> None:
     """A product reads constant quantised values stored [K, N], without the attribute
     `transposed`."""
     source = dequantised(node.inputs[1])
@@ -91,8 +91,8 @@ def _turned(edit: Editor, node: ir.Node, transposed: str) -> None:
     data, quantised = array(source.inputs[0]), source.inputs[0]
     if data is None or quantised is None or not is_activation(quantised):
         return
-    turned = edit.const(np.ascontiguousarray(data.T), str(quantised.name), quantised.dtype)
+    stored = edit.const(np.ascontiguousarray(data.T), str(quantised.name), quantised.dtype)
     axis = p.axis if p.per_tensor else 1 - p.axis
-    new = add_dequantise(edit, turned, Params(p.scale, p.zero, axis), before=node)
+    new = add_dequantise(edit, stored, Params(p.scale, p.zero, axis), before=node)
     edit.set_input(node, 1, new)
     edit.drop_attribute(node, transposed)

@@ -48,7 +48,7 @@ def _quick_gelu(b: Body) -> bool:
     return True
 
 
-def turned(shape: tuple[int, ...], batch: bool, matrix: bool) -> tuple[int, ...]:
+def transposed(shape: tuple[int, ...], batch: bool, matrix: bool) -> tuple[int, ...]:
     """The order of axes of an operand of FusedMatMul, applied to `shape`."""
     axes = list(range(len(shape)))
     if batch and len(axes) > 2:
@@ -65,7 +65,7 @@ def _fused_matmul_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
     dtype, a = need(types, 0)
     _, b = need(types, 1)
     left, right = (
-        turned(s, bool(attribute(node, f"transBatch{k}")), bool(attribute(node, f"trans{k}")))
+        transposed(s, bool(attribute(node, f"transBatch{k}")), bool(attribute(node, f"trans{k}")))
         for k, s in (("A", a), ("B", b))
     )
     wide = (1, *left) if len(left) == 1 else left
@@ -81,7 +81,7 @@ def _operand(b: Body, index: int, letter: str) -> str:
     """An operand of FusedMatMul, its axes in order."""
     rank = len(b.shape(index))
     flags = [bool(attribute(b.node, f"trans{w}{letter}", 0)) for w in ("Batch", "")]
-    perm = turned(tuple(range(rank)), *flags)
+    perm = transposed(tuple(range(rank)), *flags)
     if perm == tuple(range(rank)):
         return f"i{index}"
     return b.add("Transpose", f"i{index}", perm=list(perm))

@@ -67,7 +67,7 @@ def type_constants(m: Match, names: str = "xy") -> dict[str, int]:
 
 def signed_input(c: Recorder, x: ValueRef) -> ValueRef | Handle:
     """`x` as int8 quantised values: itself, or a copy of uint8 quantised values with the top bit
-    turned."""
+    flipped."""
     if x.dtype is not U8:
         return x
     copy = c.temp(x.shape, S8, x.layout, "signed")
@@ -96,7 +96,7 @@ def signed_result(c: Recorder, y: ValueRef) -> Iterator[ValueRef | Handle]:
 
 
 def flip(c: Recorder, y: Any, x: Any, like: ValueRef) -> None:
-    """Record y = x with the top bit of every quantised value turned: int8 to uint8 or back."""
+    """Record y = x with the top bit of every quantised value flipped: int8 to uint8 or back."""
     params = c.params(n=math.prod(stored(like)))
     c.call("aot_qflip", y, x, params, inplace=[(y, x)])
 

@@ -150,8 +150,8 @@ def _where(spelling: Spelling) -> None:
 @spells("QGemm", MICROSOFT)
 def _gemm(spelling: Spelling) -> None:
     """C counts in units of a · b · alpha; without y's scale the result is float32."""
-    turned = bool(attribute(spelling.node, "transB", 0))
-    axis, alpha = 0 if turned else 1, np.float32(attribute(spelling.node, "alpha", 1.0))
+    transposed = bool(attribute(spelling.node, "transB", 0))
+    axis, alpha = 0 if transposed else 1, np.float32(attribute(spelling.node, "alpha", 1.0))
     factor = spelling.scale(4)
     if alpha != 1:
         data = array(factor)

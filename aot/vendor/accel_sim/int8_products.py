@@ -194,8 +194,8 @@ def flat_supported(m: Match, rq: Rq) -> Checks:
     why = refusal(m.x.shape)
     yield not why, why
     maker = m.x.ir.producer()
-    turned = maker is not None and maker.op_type == "Transpose"
-    yield not turned, "behind a Transpose (which a Reshape undoes)"
+    transposed = maker is not None and maker.op_type == "Transpose"
+    yield not transposed, "behind a Transpose (which a Reshape undoes)"
     shape = m.x_dq.shape
     yield len(shape) == 2 and shape[0] == 1, f"rows of shape {list(shape)} (needs 1)"
     yield from QuantisedProduct.checks(m, EIGHT)

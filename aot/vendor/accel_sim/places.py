@@ -57,9 +57,9 @@ class Plan:
     def _follows(self, index: int) -> bool:
         """Whether the pixels and rows of a tensor are those of its root, or its rows the pixels."""
         p, r = self.places[index], self.places[self.places[index].root]
-        return (p.pixel, p.row) == (r.pixel, r.row) or self._turned(index)
+        return (p.pixel, p.row) == (r.pixel, r.row) or self._is_column(index)
 
-    def _turned(self, index: int) -> bool:
+    def _is_column(self, index: int) -> bool:
         """Whether a tensor has a row for every pixel of a root of one row."""
         p, t = self.places[index], self.tensors[index]
         base = self.tensors[p.root]
@@ -75,7 +75,7 @@ class Plan:
         p = self.places[index]
         base, size = self.tensors[p.root], self.tensors[p.root].itemsize
         row, pixel, channel = (s * size for s in base.element_strides)
-        if self._turned(index):
+        if self._is_column(index):
             return 0, pixel, pixel, channel
         if not self._follows(index) or (p.pixel, p.row) == (pixel, row):
             return p.offset, p.row, p.pixel, size

@@ -114,7 +114,7 @@ def build_transpose(b: Images, m: Match) -> None:
         b.alias(m.y, m.x)
 
 
-def turned_supported(m: Match, rq: Rq) -> Checks:
+def transpose_reshape_supported(m: Match, rq: Rq) -> Checks:
     """Checks of a Reshape and a Transpose that together move no element of the image."""
     yield from _copied(m)
     if not refusal(m.x.shape) and not refusal(m.y.shape):
@@ -130,7 +130,7 @@ def stays(x: Sequence[int], perm: Sequence[int], y: Sequence[int]) -> bool:
     return np.array_equal(flat[order(y)], order(x))
 
 
-def build_turned(b: Images, m: Match) -> None:
+def build_transpose_reshape(b: Images, m: Match) -> None:
     """The same elements."""
     b.alias(m.y, m.x)
 
@@ -213,10 +213,10 @@ def build_slice(b: Images, m: Match) -> None:
 
 SPECS = (
     Spec(
-        "turned",
+        "transpose_reshape",
         pattern(lambda op, x, how: op.Reshape(op.Transpose(x, _outputs=["turn"]), how), "x", "how"),
-        turned_supported,
-        build_turned,
+        transpose_reshape_supported,
+        build_transpose_reshape,
         True,
     ),
     Spec(

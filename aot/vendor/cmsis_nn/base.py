@@ -88,7 +88,7 @@ class Geometry:
     pad: Extents
     dilation: Extents
 
-    def turned(self) -> Geometry:
+    def as_column(self) -> Geometry:
         """The same on an image of one column in place of one row: the same bytes."""
         x, w, y = (((n, q, p, c)) for n, p, q, c in (self.x, self.w, self.y))
         pairs = (v[::-1] for v in (self.stride, self.pad, self.dilation))

@@ -83,7 +83,7 @@ def geometry(m: Match, found: QuantisedProduct) -> Geometry:
     wide = window.widened(2)
     w = (len(found.w.data), *wide.kernel, found.w.data.shape[1])
     made = Geometry(extents(m.x), w, extents(m.y), wide.strides, wide.before, wide.dilations)
-    return made.turned() if made.in_a_row and not made.row_exact else made
+    return made.as_column() if made.in_a_row and not made.row_exact else made
 
 
 @conv.lower
