@@ -93,9 +93,9 @@ def outside_values(body: ir.Graph) -> list[ir.Value]:
         own.update(graph.inputs, graph.initializers.values())
         for node in graph:
             own.update(node.outputs)
-            read += node.inputs
+            read.extend(node.inputs)
     for graph in graphs:
-        read += graph.outputs
+        read.extend(graph.outputs)
     return [v for v in dict.fromkeys(read) if v is not None and v not in own]
 
 
