@@ -116,9 +116,8 @@ def declare(
 ) -> Pattern:
     """Declare an operator of two operands of one type with NumPy's broadcasting, and its pattern.
 
-    `kernel` is the kernel's name without the type, `types` are its types, `value` computes it of
-    NumPy arrays for constants. The pattern follows its operands' layout and has cases of every type
-    but the first; callers add cases of that one.
+    `kernel` is named without the type; `value` computes constants. Cases have every type but the
+    first, whose cases callers add.
     """
     if value:
         evaluates(op_type)(elementwise(value))
