@@ -114,11 +114,7 @@ def declare(
     traits: Sequence[Trait] = (Elementwise(),),
     value: Callable[[Any, Any], Any] | None = None,
 ) -> Pattern:
-    """Declare an operator of two operands of one type with NumPy's broadcasting, and its pattern.
-
-    `kernel` is named without the type; `value` computes constants. Cases have every type but the
-    first, whose cases callers add.
-    """
+    """Declare an operator of two operands of one type, whose constants `value` computes."""
     if value:
         evaluates(op_type)(elementwise(value))
     made = op(op_type, "a b", traits=traits)
