@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.emit_c import board, ctext
-from aot.emit_c.arena_table import Places, planned_parts, spell_arena
+from aot.emit_c.arena_table import MemoryMacros, planned_parts, spell_arena
 from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.demands import refuse
 from aot.emit_c.kernels import Headers, collect
@@ -266,7 +266,7 @@ def spell_portable(
     to wait for. With `standin` the vendor's own sources may check first what they are given."""
     functions = [*_objects(program, vendor, [])]
     owner = owners(program, plan)
-    places = Places()
+    places = MemoryMacros()
     for fallback in fallbacks:
         part, own = owner[fallback.region]
         lines, declared = _call_fallback(program, part, own, fallback, places)
@@ -302,12 +302,12 @@ def spell_portable(
 
 
 def _call_fallback(
-    root: Program, program: Program, plan: Plan, fallback: RegionFallback, places: Places
+    root: Program, program: Program, plan: Plan, fallback: RegionFallback, places: MemoryMacros
 ) -> tuple[list[str], list[str]]:
     """(statements, declarations): where inputs and outputs are, the call, copies of what was made
     aside."""
     s = spelling(program, plan, Constants((), {}, {}, None), Headers({}, (), {}, False), "none")
-    s.places = places
+    s.macros = places
     moved = dict(fallback.moved)
     ins = [pointer(s, Arg(n, Access.READ)) for n in fallback.inputs] or ["NULL"]
     ends = [pointer(s, Arg(n, Access.WRITE)) for n in fallback.outputs]
