@@ -11,8 +11,8 @@ from aot.ir.program import Program
 def check_slices(program: Program, plan: Plan) -> None:
     """Raise InternalError, naming the slice, unless slices make each call once and in order.
 
-    A call of a vendor's region and one without rows (parameters `y0` and `y1`) must be whole, and
-    so must a call whose result lies in place of an operand, unless row r of the operand is read
+    A call of a vendor's region and one whose kernel takes no range of rows must be whole, and so
+    must a call whose result lies in place of an operand, unless row r of the operand is read
     for row r of the result only.
     """
     call, row = 0, 0

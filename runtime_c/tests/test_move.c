@@ -7,6 +7,7 @@
 #include "aot_copy.h"
 #include "aot_move.h"
 #include "aot_pad.h"
+#include "aot_push_row.h"
 #include "aot_reorder.h"
 #include "aot_strided_copy.h"
 #include "aot_transpose.h"
@@ -215,6 +216,27 @@ static void test_channels(int E, int V) {
     }
 }
 
+/* A row of c channels, whose lines are a plane apart, in blocks of V channels. */
+static void test_push_row(int E, int V) {
+    for (int k = 0; k < 12; ++k) {
+        const int32_t c = (int32_t)check_integer(1, 20), width = 1 + k;
+        const int32_t plane = width + k % 4;
+        const aot_push_row_params p = {c, width, E, plane};
+        const int64_t size = (int64_t)(c + V - 1) / V * width * V;
+        uint8_t *x = some_elements((int64_t)c * plane, E), *y = NEW(uint8_t, size * E);
+        uint8_t *want = NEW(uint8_t, size * E);
+        check_case("pushed row of %d channels, %d wide, %d bytes, V %d", c, width, E, V);
+        (void)memset(want, 0, (size_t)(size * E));
+        for (int32_t i = 0; i < c * width; ++i) {
+            const int32_t of = i / width, at = i % width;
+            put(want, (int64_t)(of / V * width + at) * V + of % V, x, (int64_t)of * plane + at, E);
+        }
+        aot_push_row(y, x, &p, V);
+        same_bytes("y", y, want, (size_t)(size * E));
+        check_free();
+    }
+}
+
 int main(void) {
     test_copy();
     for (int E = 1; E <= 8; E *= 2) {
@@ -226,6 +248,7 @@ int main(void) {
         for (int V = 1; V <= 16; V *= V == 1 ? 4 : 2) {
             test_reorder(E, V);
             test_channels(E, V);
+            test_push_row(E, V);
         }
     }
     return check_end();

@@ -304,7 +304,7 @@ def test_a_failure_keeps_the_old_packages(tmp_path: Path, monkeypatch: pytest.Mo
     aot.compile(model, out, package="make", configure=False)
     before = (out / "packages" / "make" / "README.md").read_bytes()
 
-    def fails(*_arguments: object) -> None:
+    def fails(*_arguments: object, **_settings: object) -> None:
         assert (out / "packages" / "meson").is_dir()
         raise BuildError("no")
 

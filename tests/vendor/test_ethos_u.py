@@ -22,7 +22,7 @@ from aot.options import Options
 from aot.tools.run import execute, open_out
 from aot.vendor.ethos_u import backend, configs
 from aot.vendor.ethos_u.tflite import Network
-from aot.vendor.ethos_u.vela import Refused, worker
+from aot.vendor.ethos_u.vela import VelaError, worker
 from aot.vendor.find import backends_for
 from corpus_models import tflite_outputs
 from needs import need_module
@@ -299,7 +299,7 @@ def test_vela_is_not_installed() -> None:
 def test_a_network_that_vela_cannot_read() -> None:
     """Vela ends its process for it; the next network has another one."""
     npu = configs.named("u55-128")
-    with pytest.raises(Refused, match="Vela ended: "):
+    with pytest.raises(VelaError, match="Vela ended: "):
         worker.compile(npu, b"no network")
     net = Network()
     x, y = (net.tensor((1, 4), 0.5, 0, name) for name in "xy")

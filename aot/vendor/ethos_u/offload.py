@@ -32,7 +32,7 @@ from aot.vendor.ethos_u.layers import LAYERS as COMPUTING
 from aot.vendor.ethos_u.moves import LAYERS as MOVING
 from aot.vendor.ethos_u.products import LAYERS as PRODUCTS
 from aot.vendor.ethos_u.values import Builder, Checks, tensors_fit
-from aot.vendor.ethos_u.vela import Compiled, Refused, worker
+from aot.vendor.ethos_u.vela import Compiled, VelaError, worker
 
 NAME, HEADER = "ethos_u", "aot_ethos_u.h"
 FOLDER = Path(__file__).parent
@@ -70,11 +70,11 @@ class Machine:
         if clean:
             try:
                 self.alone(layer, m)
-            except Refused as refused:
+            except VelaError as refused:
                 yield False, str(refused)
 
     def alone(self, layer: Layer, m: Match) -> Compiled | None:
-        """A match as a network of its own, None for one that moves nothing; raises Refused."""
+        """A match as a network of its own, None for one that moves nothing; raises VelaError."""
         arriving = {n: channels_last(v) for n, v in m.inputs() if v.rank > 2}
         incoming = {n: arriving.get(n, v.layout) for n, v in m.inputs()}
         stored = m.with_layouts(layer.layouts(m, incoming, 1))
@@ -86,7 +86,7 @@ class Machine:
         """Vela's estimate of a match alone."""
         try:
             made = self.alone(layer, m)
-        except Refused:
+        except VelaError:
             return float("inf")
         return 0.0 if made is None else made.cycles * 1e9 / self.npu.clock
 
@@ -105,7 +105,7 @@ class Machine:
         network = network_of(matches, region.inputs, region.outputs)
         try:
             made = worker.compile(self.npu, network, self.objective)
-        except Refused as refused:
+        except VelaError as refused:
             what = f"ethos_u: the region cannot be compiled: {refused}"
             raise BackendError(what, hint="--offload-limit N finds the region") from refused
         c.covers(

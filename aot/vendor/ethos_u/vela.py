@@ -54,7 +54,7 @@ class Compiled:
     memories: dict[str, int]
 
 
-class Refused(Exception):
+class VelaError(Exception):
     """Vela cannot compile a network for the NPU alone; the text says why."""
 
 
@@ -67,7 +67,10 @@ class Worker:
         self._known: dict[bytes, Compiled | str] = {}
 
     def compile(self, npu: Npu, network: bytes, objective: str = "Performance") -> Compiled:
-        """The network for an NPU; raises Refused."""
+        """The network, a TFLite flatbuffer, compiled for an NPU.
+
+        Raises VelaError, with the last words of Vela, where Vela ends without a result.
+        """
         limit = npu.value(f"Memory_Mode.{npu.memory}", "arena_cache_size", ARENA)
         options = OPTIONS.format(objective=objective, limit=limit)
         request = (npu.architecture, npu.settings(), options, network)
@@ -76,7 +79,7 @@ class Worker:
             self._known[key] = self._ask(request)
         found = self._known[key]
         if isinstance(found, str):
-            raise Refused(found)
+            raise VelaError(found)
         return found
 
     def _ask(self, request: tuple[str, str, str, bytes]) -> Compiled | str:
