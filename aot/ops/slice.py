@@ -243,12 +243,8 @@ def tile_cases() -> Iterator[Case]:
 
 @dynamic("Slice")
 def slice_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Slice along a dynamic axis, or from or to places read at run time: a node Cut.
-
-    Cut reads the data, its shape and starts, ends and steps as int64 vectors, and makes a tensor
-    with as many elements as the slice can have, and the true sizes (int64 [rank]). Axes whose
-    numbers are known are of known size; the others are dynamic. Raises Invalid for axes that the
-    data lack; refused are axes that are read at run time.
+    """Slice along a dynamic axis, or between places read at run time: the node Cut makes the most
+    elements there can be, and the true sizes (int64 [rank]). Raises Invalid for axes out of range.
     """
     data = needed(node, 0)
     shape, rank = shape_of(data), len(shape_of(data))
