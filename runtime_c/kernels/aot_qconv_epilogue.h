@@ -43,6 +43,7 @@ typedef struct aot_qconv_epilogue_params {
     int32_t pixels;
     int32_t a_mult, b_mult, y_mult, a_shift, b_shift, y_shift, offset;
     int32_t a_zero, b_zero, sum_zero, sum_lo, sum_hi;
+    int32_t y0, y1; /* the rows of the output to make: y1 not among them */
 } aot_qconv_epilogue_params;
 
 /* The parameters of the addition. */
@@ -154,14 +155,17 @@ AOT_INLINE void aot_qconv_epilogue_pixels(int8_t *y, const void *stage, const vo
         const aot_qconv_epilogue_params *const all_ = (P);                                         \
         aot_qbinary_params add_;                                                                   \
         aot_qconv_s8_params part_;                                                                 \
-        int8_t *y_ = (int8_t *)(Y), *const stage_ = (int8_t *)(void *)(STAGE);                     \
+        int8_t *const stage_ = (int8_t *)(void *)(STAGE);                                          \
         const int8_t *x_ = (const int8_t *)(X);                                                    \
-        const void *r_ = (R);                                                                      \
         int32_t image_, first_;                                                                    \
         aot_qconv_epilogue_add(&add_, all_);                                                       \
         aot_qconv_epilogue_part(&part_, all_);                                                     \
         for (image_ = 0; image_ < all_->n; ++image_) {                                             \
-            for (part_.y0 = 0; part_.y0 < all_->oh; part_.y0 = part_.y1) {                         \
+            const ptrdiff_t skipped_ =                                                             \
+                ((ptrdiff_t)image_ * all_->oh + all_->y0) * all_->ow * all_->oc;                   \
+            int8_t *y_ = (int8_t *)(Y) + skipped_;                                                 \
+            const void *r_ = aot_qconv_epilogue_at(R, skipped_, EPILOGUE);                         \
+            for (part_.y0 = all_->y0; part_.y0 < all_->y1; part_.y0 = part_.y1) {                  \
                 part_.y_row0 = part_.y0;                                                           \
                 part_.y1 = part_.y0 + 1;                                                           \
                 for (first_ = 0; first_ < all_->ow; first_ += part_.ow) {                          \

@@ -232,9 +232,9 @@ def record(c: Recorder, m: Match, found: QuantisedProduct, more: Epilogue = NOTH
             pixels = stage_pixels(c, size, shape.ow, call.scratch)
             operands += [r if more.pieces is None else c.const(more.pieces, "pieces")]
             operands += [c.scratch(size * pixels if call.staged else 0, "stage")]
-            fields = {**shape.sizes(), "pixels": pixels, **more.fields}
+            fields = {**shape.sizes(), "pixels": pixels, **more.fields, "y0": 0, "y1": shape.oh}
             place = r if r is not None and m.r.ir is not m.x.ir else None
-        rowwise = shape.rowwise(*[7] * behind, last=not behind)
+        rowwise = shape.rowwise(*[7] * behind)
         c.call(
             call.kernel.replace("_s8", "_epilogue_s8" if behind else "_s8"),
             *operands,

@@ -83,19 +83,15 @@ class QConv:
         named = "n ic ih iw oc oh ow kh kw sh sw dh dw pt pl x_zero y_zero lo hi".split()
         return {k: int(getattr(self, k)) for k in named}
 
-    def rowwise(self, *others: int, last: bool = True) -> Rowwise | None:
+    def rowwise(self, *others: int) -> Rowwise | None:
         """How the kernel makes its result, argument 0, from argument 1 by rows; None for batches
-        and matrix products.
-
-        Of arguments `others` it reads one row too. `last` tells that the parameters say which rows
-        of the result to make.
+        and matrix products. Of arguments `others` it reads one row too.
         """
         if self.n != 1 or self.kind == "fc":
             return None
         window = Window(1, self.ih, self.kh, self.sh, self.dh, self.pt)
-        fields = [("ih", -1, "rows"), ("pt", -1, "above"), ("oh", -1, "one")]
-        fields += [("y1", -1, "one")] if last else []
-        return Rowwise(self.oh, (0, *others), window, tuple(fields))
+        fields = (("ih", -1, "rows"), ("pt", -1, "above"), ("oh", -1, "one"), ("y1", -1, "one"))
+        return Rowwise(self.oh, (0, *others), window, fields)
 
     def fields(self) -> dict[str, int]:
         """The kernel's parameters for all rows of the output."""
