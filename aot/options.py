@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user may ask of a compilation: one frozen record, filled by the CLI or by `aot.compile`.
 
-Every option of the interface that this version honours is a field here. Options of later
-capabilities have no field: the command line refuses them by name (aot/cli/later.py).
+Every option of the interface that this version honours is a field here, and no other is taken.
 """
 
 from __future__ import annotations

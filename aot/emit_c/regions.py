@@ -266,10 +266,10 @@ def spell_portable(
     to wait for. With `standin` the vendor's own sources may check first what they are given."""
     functions = [*_objects(program, vendor, [])]
     owner = owners(program, plan)
-    places = MemoryMacros()
+    macros = MemoryMacros()
     for fallback in fallbacks:
         part, own = owner[fallback.region]
-        lines, declared = _call_fallback(program, part, own, fallback, places)
+        lines, declared = _call_fallback(program, part, own, fallback, macros)
         if standin:
             checked = _region_names(program, fallback.region)[1]
             head = f"AOT_HIDDEN AOT_WARN_UNUSED aot_status {checked}"
@@ -283,7 +283,7 @@ def spell_portable(
             if c.region == region
         ]
         functions += _function(program, program, region, steps)
-    arenas = [x for p, q in planned_parts(program, plan) for x in spell_arena(places, p, q, False)]
+    arenas = [x for p, q in planned_parts(program, plan) for x in spell_arena(macros, p, q, False)]
     return "\n".join(
         [
             "/* SPDX-License-Identifier: MIT-0 */",
@@ -302,12 +302,12 @@ def spell_portable(
 
 
 def _call_fallback(
-    root: Program, program: Program, plan: Plan, fallback: RegionFallback, places: MemoryMacros
+    root: Program, program: Program, plan: Plan, fallback: RegionFallback, macros: MemoryMacros
 ) -> tuple[list[str], list[str]]:
     """(statements, declarations): where inputs and outputs are, the call, copies of what was made
     aside."""
     s = spelling(program, plan, Constants((), {}, {}, None), Headers({}, (), {}, False), "none")
-    s.macros = places
+    s.macros = macros
     moved = dict(fallback.moved)
     ins = [pointer(s, Arg(n, Access.READ)) for n in fallback.inputs] or ["NULL"]
     ends = [pointer(s, Arg(n, Access.WRITE)) for n in fallback.outputs]

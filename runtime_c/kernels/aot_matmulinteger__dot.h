@@ -22,8 +22,8 @@ AOT_INLINE void aot_matmulinteger__dot(int32_t *y, const void *a, const int8_t *
                                        const int32_t *bias, const int32_t *sums, const void *az,
                                        void *scratch, const aot_matmulinteger__dot_params *p,
                                        int AT, int L, int S, int O, int FLIP, int WZ, int STRIP) {
-    const int32_t padded = aot_qdot_padded(p->n), turned = AT == AOT_Q_U8 ? 128 : 0;
-    const int32_t zero = (az != NULL ? aot_q_load(az, 0, AT) : 0) - turned;
+    const int32_t padded = aot_qdot_padded(p->n), flipped = AT == AOT_Q_U8 ? 128 : 0;
+    const int32_t zero = (az != NULL ? aot_q_load(az, 0, AT) : 0) - flipped;
     int32_t *const own = (int32_t *)scratch, c;
     aot_qdot_result z;
     for (c = 0; c < padded; c += AOT_VLEN) {
@@ -34,7 +34,7 @@ AOT_INLINE void aot_matmulinteger__dot(int32_t *y, const void *a, const int8_t *
     }
     aot_qdot_outcome(&z, (int8_t *)y, NULL, NULL, 0, 0, 0);
     aot_qdot_rows(&z, (const int8_t *)a, w, own, own + (padded * (1 + WZ) + 15) / 16 * 16, p->m,
-                  p->k, p->n, turned, AOT_REQUANT_NONE, L, S, O, FLIP, WZ, STRIP);
+                  p->k, p->n, flipped, AOT_REQUANT_NONE, L, S, O, FLIP, WZ, STRIP);
 }
 
 #endif /* AOT_MATMULINTEGER__DOT_H */

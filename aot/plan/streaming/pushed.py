@@ -18,7 +18,7 @@ KERNEL = "aot_push_row"
 def push(program: Program, asked: str) -> Program:
     """`program`, whose inputs are in the arena, with the input called `asked` outside of it.
 
-    A first call takes the rows one by one; what read the input, or turned it to channels last,
+    A first call takes the rows one by one; what read the input, or stored it with channels last,
     reads the result of that call. ModelError if there is no such input, UnsupportedError if it is
     not the only one, or if its size or that of a result depends on the run.
     """
@@ -33,9 +33,9 @@ def push(program: Program, asked: str) -> Program:
         raise UnsupportedError("sizes that a run decides need the whole input", where)
     readers = [i for i, c in enumerate(program.calls) if source.name in _roots(program, c)]
     if len(readers) == 1 and program.calls[readers[0]].kernel == "aot_to_blocked":
-        turned = program.calls[readers[0]]
-        (name,) = turned.writes()
-        lanes = dict(turned.instance)["V"]
+        reorder = program.calls[readers[0]]
+        (name,) = reorder.writes()
+        lanes = dict(reorder.instance)["V"]
         calls = tuple(c for i, c in enumerate(program.calls) if i != readers[0])
         images, channels, height, *_ = source.shape
         program = replace(program, calls=calls)

@@ -196,7 +196,7 @@ def transpose_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[
 
 def emit_transpose(b: Builder, m: Match) -> None:
     """TRANSPOSE, or a shape where no element moves."""
-    b.define(m.y, b.turned(b.read(m.x), m.x, permutation(m), m.y))
+    b.define(m.y, b.transposed(b.read(m.x), m.x, permutation(m), m.y))
 
 
 def emit_reshape(b: Builder, m: Match) -> None:
@@ -204,7 +204,7 @@ def emit_reshape(b: Builder, m: Match) -> None:
     x, flat = b.read(m.x), ValueRef(m.x.ir)
     if m.x.layout.blocked and m.y.rank == 2 and m.y.shape[0] == m.x.shape[0]:
         b.flattened[m.y.name] = x, m.x
-    b.define(m.y, lambda: b.net.reshape(b.turned(x, m.x, range(m.x.rank), flat), shape_of(m.y)))
+    b.define(m.y, lambda: b.net.reshape(b.transposed(x, m.x, range(m.x.rank), flat), shape_of(m.y)))
 
 
 def reads_last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:

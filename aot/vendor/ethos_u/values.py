@@ -138,9 +138,9 @@ class Builder:
         if not isinstance(tensor, int):
             tensor = tensor()
             self.define(known, tensor)
-        return self.turned(tensor, known, range(value.rank), value)
+        return self.transposed(tensor, known, range(value.rank), value)
 
-    def turned(self, tensor: int, x: ValueRef, perm: Sequence[int], y: ValueRef) -> int:
+    def transposed(self, tensor: int, x: ValueRef, perm: Sequence[int], y: ValueRef) -> int:
         """The tensor of x with its axes in the order `perm`, stored as y is; its number."""
         source, target = order(x.rank, x.layout), order(y.rank, y.layout)
         plain = self.net.reshape(tensor, tuple(x.shape[a] for a in source))
