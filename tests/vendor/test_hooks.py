@@ -16,7 +16,8 @@ import stackchip
 from abi import loader as L
 from aot.cli import main
 from aot.errors import BackendError
-from aot.ir.program import Origin, Role
+from aot.ir.program import Origin, Program, Role
+from aot.lower.persistent_tensors import place_io
 from aot.options import Options
 from aot.pipeline import compile_model
 from aot.target import load_target
@@ -152,6 +153,17 @@ def test_what_a_vendor_may_not_ask_for() -> None:
     with pytest.raises(BackendError, match="a vendor's source"):
         c.source("../net.c", "")
     assert c.const(data, align=128) != c.const(data)
+
+
+def test_constants_on_boards_begin_where_a_vendor_asks() -> None:
+    """Others are aligned to no more than 8 bytes there, which saves flash."""
+    board = load_target("cortex-m55")
+    c = Recorder(board, Options())
+    c.begin(Origin(("n",), ("N",)), stackchip.neg, 0, ())
+    made = c.const(np.zeros(4, np.float32)), c.const(np.ones(4, np.float32), align=16)
+    program = Program("net", dict(c.tensors), dict(c.consts), (), (), (), 1)
+    placed = place_io(program, board, Options()).tensors
+    assert [placed[m.name].align for m in made] == [8, 16]
 
 
 def test_constants_of_a_vendor_are_not_linked_without_it(tmp_path: Path) -> None:
