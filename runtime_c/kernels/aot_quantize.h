@@ -51,19 +51,22 @@ AOT_INLINE int64_t aot_quantize_count(const aot_quantize_params *p) {
 }
 
 /* aot_quantize_run_<type>: n elements with one scale and one zero point; _VECTORS does whole
- * vectors of them, and _NONE does nothing. */
+ * vectors of them, and _NONE does nothing. Where n is known, so is where the vectors end: else gcc
+ * warns of a loop without end behind them. */
 #define AOT_QUANTIZE_NONE(NARROW, LO, HI)
 #define AOT_DEQUANTIZE_NONE(WIDEN)
 #if AOT_VLEN > 1
 #define AOT_QUANTIZE_VECTORS(NARROW, LO, HI)                                                       \
-    for (; i + AOT_VLEN <= n; i += AOT_VLEN) {                                                     \
+    for (; i < n - n % AOT_VLEN; i += AOT_VLEN) {                                                  \
         const aot_vi whole = aot_qvec_round(aot_vload(x + i) / scale) + zero;                      \
         NARROW(y + i, aot_qvec_within(whole, LO, HI));                                             \
-    }
+    }                                                                                              \
+    i = n - n % AOT_VLEN;
 #define AOT_DEQUANTIZE_VECTORS(WIDEN)                                                              \
-    for (; i + AOT_VLEN <= n; i += AOT_VLEN) {                                                     \
+    for (; i < n - n % AOT_VLEN; i += AOT_VLEN) {                                                  \
         aot_vstore(y + i, aot_vi2f(WIDEN(x + i) - zero) * scale);                                  \
-    }
+    }                                                                                              \
+    i = n - n % AOT_VLEN;
 #else
 #define AOT_QUANTIZE_VECTORS AOT_QUANTIZE_NONE
 #define AOT_DEQUANTIZE_VECTORS AOT_DEQUANTIZE_NONE

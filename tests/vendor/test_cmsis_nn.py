@@ -193,7 +193,7 @@ def some_geometry(r: random.Random) -> Geometry:
 def test_scratch_is_as_large_as_the_library_says(kind: str, tmp_path: Path) -> None:
     place, r = root(kind), random.Random(5)
     made = [some_geometry(r) for _ in range(500)]
-    made = [g.turned() if g.in_a_row and not g.row_exact else g for g in made]
+    made = [g.as_column() if g.in_a_row and not g.row_exact else g for g in made]
     files = [*(place / "Source").rglob("*buffer_size*s8.c"), *(place / "Source").glob("*.c")]
     program = tmp_path / "sizes"
     command = ["gcc", "-w", "-I", place / "Include", HERE / "cmsis_nn_sizes.c", *files]
