@@ -56,6 +56,8 @@ def _pair(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:
 
 
 def _constant_operand(node: ir.Node | None, op_type: str) -> tuple[ir.Value, Array] | None:
+    """(computed operand, constant operand in float64) of a node `op_type` of two operands, if the
+    constant has several floats and the computed operand the shape of the result."""
     if node is None or node.domain or node.op_type != op_type:
         return None
     for index in (1, 0):

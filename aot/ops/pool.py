@@ -138,6 +138,12 @@ def _max_rowwise(m: Match) -> Rowwise | None:
 
 @max_pool.lower
 def max_to_kernel(c: Recorder, m: Match) -> None:
+    """Record MaxPool of X [N, C, *S] by the layout of X: quantised values or floats with blocked
+    channels, or plain ones, where the kernel makes the indices of the maxima too.
+
+    Of the constants of a kernel, V is the channels of a block and U tells unsigned values; KW and
+    SW are the width of the window and the stride along it, COLUMN the order of the indices.
+    """
     if m.x.layout.blocked and m.x.dtype is not F32:
         instance = {"V": m.x.layout.block, "U": int(m.x.dtype is U8)}
         kernel = "aot_maxpool_s8_blocked"

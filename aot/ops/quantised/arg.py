@@ -34,6 +34,8 @@ def _declare(op_type: str) -> Pattern:
 
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks: x is quantised values of 16 bits with constant parameters, whose order is that of
+        the numbers they stand for, and the operator's own checks hold of them."""
         if (yield from all_hold(known(m, "x", types=(S16, U16)))):
             tiny = quantisation(m, "x").s < np.finfo(np.float32).tiny
             yield not tiny, "a scale so small that different quantised values are one number"

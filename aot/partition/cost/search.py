@@ -259,6 +259,8 @@ class Search:
         return Solution(*_traced(way), way.cost, bound if best is None else max(bound, best.bound))
 
     def _start(self) -> Way:
+        """The way before the first node: no node is open, no region begun, nothing paid but the
+        least that tiles cost for all nodes; inputs that somebody reads are in no region."""
         inputs = self.problem.inputs
         values = {v: Known(-1, 0, 0, -1, frozenset(), v) for v in inputs if self._last[v] >= 0}
         passages = dict.fromkeys(values, Passage(-1, 0.0, 0)) if self._bordered else {}

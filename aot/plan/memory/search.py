@@ -276,6 +276,8 @@ class _Search:
         return self._raise_floors(a, b, offset + 1)
 
     def _undo(self, mark: int) -> None:
+        """Take back the steps of the trail behind its first `mark` ones, the last first: bounds and
+        floors get their old values, and a buffer that was placed is to be placed again."""
         trail, p = self.trail, self.p
         while len(trail) > mark:
             i, raised, floors, begin = trail.pop()

@@ -95,7 +95,12 @@ class CascadeChoice:
         return None
 
     def _tilings(self, members: range, limit: int) -> dict[int, Tiling] | None:
-        """Cuts with all weights of the members in WGT at once."""
+        """For each of the layers `members` a tiling that keeps its weights in WGT, those of all at
+        once; None if rows of WGT or tables do not suffice, or a layer has no such tiling.
+
+        With `limit` a tiling makes at most so many rows. Where the channels of all exceed the
+        parameters' memory, every layer loads its parameters again.
+        """
         rows = channels = tables = 0
         found: dict[int, Tiling] = {}
         for n in members:
