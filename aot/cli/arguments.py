@@ -371,7 +371,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
             "--objective",
             choices=("latency", "ram", "flash", "energy"),
             default="latency",
-            help="what is compiled for; with ram, also what is made row by row (latency)",
+            help="the quantity that is minimised; with ram the list has calls made row by row (latency)",
         ),
         *_TARGET,
         *_BACKENDS,
@@ -395,7 +395,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
     "report": (
         _row("out", metavar="OUT", help="an OUT with a bundle"),
         _row("-o", "--output", metavar="R.html", required=True, help="the file to write"),
-        _row("--bench", metavar="F", default="", help="what `bench --per-node --json F` wrote"),
+        _row("--bench", metavar="F", default="", help="the file that `bench --per-node --json F` wrote"),
         *COMMON,
     ),
     "diff": (
@@ -410,7 +410,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
         ),
         _row("--exit-code", **_FLAG, help="exit with 1 if anything differs"),
         "messages",
-        _row("-v", "--verbose", **_FLAG, help="print what is equal, too"),
+        _row("-v", "--verbose", **_FLAG, help="print the equal figures, too"),
         *COMMON[2:],
     ),
     "disasm": (

@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
 GROUPS = {
     "of a project": {
         "init": "write a project folder: model, CMake, tests, and aotc.toml with the options",
-        "build": "compile and build what aotc.toml says",
+        "build": "compile and build the model of aotc.toml",
     },
     "of an OUT": {
         "run": "run a built bundle on inputs",
@@ -54,7 +54,7 @@ GROUPS = {
         "bench": "time a built bundle",
         "size": "RAM, flash and MACs of a bundle, or an estimate for a model",
         "report": "the content of a bundle, as one HTML page",
-        "diff": "what differs between two builds: bytes, work, backends, options, outputs",
+        "diff": "list the differences of two builds: bytes, work, backends, options, outputs",
         "disasm": "list the commands of an accelerator's regions",
     },
     "of a model": {
@@ -65,12 +65,12 @@ GROUPS = {
         "tune": "measure the time of each backend, for --partition cost",
     },
     "of this installation": {
-        "doctor": "what is installed, what is missing, and the line that installs it",
+        "doctor": "list the programs that are installed and those that are missing, with the line to type",
         "targets": "targets that can be built for here, and the apt line for the others",
         "backends": "the backends installed",
         "ops": "the operators portable C computes",
         "new-backend": "start a backend from a package that works",
-        "completion": "what makes a shell complete the command line",
+        "completion": "print the script that makes a shell complete the command line",
     },
 }
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
