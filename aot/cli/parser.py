@@ -65,7 +65,7 @@ GROUPS = {
         "tune": "measure the time of each backend, for --partition cost",
     },
     "of this installation": {
-        "doctor": "list the programs that are installed and those that are missing, with the line to type",
+        "doctor": "list installed and missing programs, with the line to type",
         "targets": "targets that can be built for here, and the apt line for the others",
         "backends": "the backends installed",
         "ops": "the operators portable C computes",
