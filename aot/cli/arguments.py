@@ -371,7 +371,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
             "--objective",
             choices=("latency", "ram", "flash", "energy"),
             default="latency",
-            help="the quantity that is minimised; with ram the list has calls made row by row (latency)",
+            help="the quantity that is minimised; ram also lists calls by rows (latency)",
         ),
         *_TARGET,
         *_BACKENDS,
