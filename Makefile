@@ -16,6 +16,8 @@ APT_FULL := clang-tidy cppcheck rustc cargo
 # A browser, and npm for what checks pages in it.
 APT_PAGES := chromium npm
 APT_PROVE := frama-c-base
+# The index that has PyTorch without CUDA; where it is not reached, PyPI's own takes 6 GB.
+TORCH  ?= https://download.pytorch.org/whl/cpu
 JOBS   ?= 2
 
 .PHONY: help demo quick test full hostile misfits sizes streams quantising fuzz-loader check format fresh conformance docs site golden picture bench clean fuzz zoo \
@@ -63,7 +65,7 @@ build/axe:
 
 full-tests: $(VENV)/.test build/axe
 	$(APT) $(APT_FULL)
-	$(PIP) -e '.[zig]'
+	$(PIP) --extra-index-url $(TORCH) -e '.[zig,torch]'
 	AOT_FULL=1 $(PY) -m pytest -n $(JOBS)
 	$(PY) -m pytest tests/vendor/test_backend.py --backend accel_sim
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from aot.version import __version__
@@ -18,6 +19,8 @@ def __getattr__(name: str) -> Any:
         from aot import api
 
         return getattr(api, name)
+    if name == "torch":  # only with PyTorch installed
+        return import_module("aot.torch")
     raise AttributeError(f"module 'aot' has no attribute {name!r}")
 
 

@@ -17,7 +17,7 @@ import vendor_names
 #: The rooms in the order of the pipeline; `vendor` is the contract, `vendors` the vendors' folders.
 ORDER = (
     "errors version npz textfile options target ir shapes load normalise vendor partition lower "
-    "ops aotc_extras vendors plan emit_c tools pipeline api aot cli __main__"
+    "ops aotc_extras vendors plan emit_c tools pipeline api torch aot cli __main__"
 ).split()
 #: The parts of aot/vendor that find and make vendors: they stand where the vendors' folders stand.
 FINDERS = ("find", "scaffold")

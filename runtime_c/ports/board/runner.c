@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-#include "model.h"
+#include "../host/model.h" /* a model may be called "model" */
 
 #ifdef AOT_TRACE
 #include "aot_trace.h"
