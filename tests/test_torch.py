@@ -75,5 +75,5 @@ def test_what_cannot_be_compiled(tmp_path: Path) -> None:
         aot.torch.compile(Net(), example())
     with pytest.raises(UsageError, match="not a tuple"):
         aot.torch.compile(Net().eval(), torch.rand(3))
-    with pytest.raises(AotError, match="PyTorch cannot export Branch: .*data-dependent"):
+    with pytest.raises(AotError, match=r"PyTorch cannot export Branch: .*data-dependent"):
         aot.torch.compile(Branch().eval(), (torch.rand(3),))
