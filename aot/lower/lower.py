@@ -82,13 +82,21 @@ def lower_body(around: Recorder, name: str, part: BodyPart, states: Sequence[Pai
 def _program(
     c: Recorder, name: str, graph: ir.Graph, partition: Partition, states: Sequence[Pair]
 ) -> Program:
-    """The program of a graph; the `states` are carried over to the next run."""
+    """The program of a graph: every match lowered to calls in order, then what carries `states`
+    over.
+
+    A region whose backend lowers regions as a whole is lowered at its first match. Results of the
+    model that a call can write in place are declared as outputs from the start; the others are
+    copied at the end. Inputs and outputs of the program are those of the model without states and
+    without tensors that hold sizes of dynamic dimensions.
+    """
     layouts = assign_layouts(partition, c.vlen)
     c.parts = {(p.node, p.label): p for p in partition.bodies}
     inputs = [ValueRef(v) for v in graph.inputs]
     for value in inputs:
         _declare(c, value, Role.INPUT, PLAIN)
     outputs = _outputs(graph) - {s.source.name for s in states}
+    # Behind the outputs of the model the graph lists true shapes, which stay temporaries.
     outputs -= {str(v.name) for v in graph.outputs[output_count(graph) :]}
     wanted = dict.fromkeys(sorted(outputs), PLAIN)
     for index, placed in enumerate(layouts.items):
@@ -168,7 +176,11 @@ def lower_part(
 
 
 def _deliver(c: Recorder, value: ValueRef) -> str:
-    """The output that holds `value` in the layout asked for, copied or converted if need be."""
+    """The name of the output that holds `value` in the layout that `value` asks for.
+
+    A value that is no output yet is copied if both layouts have the same bytes; between two blocked
+    layouts it is converted by way of a plain temporary, otherwise by one reorder.
+    """
     own = c.tensors[value.name]
     if own.role is Role.OUTPUT:
         return own.name
@@ -221,7 +233,12 @@ def _enter_region(c: Recorder, items: Sequence[Placed]) -> None:
 
 
 def _lower_region(c: Recorder, items: Sequence[Placed], wanted: Mapping[str, Layout]) -> None:
-    """Let a backend lower a region as a whole; what leaves it must be written."""
+    """Let a backend lower a region, whose matches are `items`, as a whole.
+
+    `wanted` are the layouts of results of the model by name: a value that leaves the region in this
+    layout is written to the output itself. BackendError if the lowering raises anything but an
+    AotError or does not write each value that leaves the region.
+    """
     first = items[0].selected
     matches = [p.selected.match.with_layouts(p.layouts) for p in items]
     nodes = {id(n.ir) for m in matches for n in m.nodes}
@@ -234,6 +251,7 @@ def _lower_region(c: Recorder, items: Sequence[Placed], wanted: Mapping[str, Lay
         role = Role.OUTPUT if wanted.get(value.name) == value.layout else Role.TEMP
         _declare(c, value, role, value.layout)
     patterns = [p.selected.pattern for p in items]
+    # Inputs come in the order in which the matches read them first.
     order = {v.name: i for i, v in reversed(list(enumerate(entering)))}
     ins = tuple(sorted(inputs.values(), key=lambda v: order[v.name]))
     view = RegionView(first.region, tuple(zip(patterns, matches, strict=True)), ins, tuple(outputs))
@@ -260,7 +278,11 @@ def _lower_region(c: Recorder, items: Sequence[Placed], wanted: Mapping[str, Lay
 
 
 def _lower_match(c: Recorder, placed: Placed, outputs: Mapping[str, Layout]) -> None:
-    """Record a match; `outputs` that come out in the layout given there are written in place."""
+    """Record the calls of one match, with conversions of its inputs to the layouts it asks for.
+
+    Values of `outputs` that come out in the layout given there are written in place. BackendError
+    if the lowering raises anything but an AotError or leaves a result unwritten.
+    """
     selected = placed.selected
     match = selected.match.with_layouts(placed.layouts)
     for value in match.outputs():
@@ -299,7 +321,11 @@ def _origin(match: Match) -> Origin:
 
 
 def _convert(c: Recorder, value: ValueRef) -> None:
-    """Make `value` available in the layout the match sees it in."""
+    """Make `value` available in the layout in which the match reads it.
+
+    Nothing happens if a tensor in this layout exists. Layouts with the same bytes are a view; any
+    other pair is a call that reorders into a temporary.
+    """
     if value.is_const:
         return
     own = c.tensors[value.name]
@@ -316,6 +342,7 @@ def _convert(c: Recorder, value: ValueRef) -> None:
         code_offset=value.code_offset,
         channels=value.channels,
     )
+    # One channel per pixel, or one pixel per channel: the order of bytes is the same.
     if same_bytes(value.shape, own.layout, value.layout) and converted.nbytes <= own.nbytes:
         c.tensors[name] = Tensor(
             name,
@@ -348,6 +375,11 @@ def reorder(c: Recorder, y: ValueRef, x: ValueRef) -> None:
 def _reorder(
     c: Recorder, value: ValueRef, to: tuple[Used, Layout], source: tuple[Used, Layout]
 ) -> None:
+    """Record the call that copies `value` from a blocked layout to a plain one, or the other way.
+
+    `to` and `source` are the argument written and the one read, each with its layout. One image
+    whose channels fill one block can be converted row by row.
+    """
     n, ch, *spatial = value.shape
     kernel = "aot_to_blocked" if to[1].blocked else "aot_from_blocked"
     block = to[1].block or source[1].block
@@ -379,6 +411,7 @@ def _finish_outputs(c: Recorder, graph: ir.Graph, states: set[int]) -> list[str]
         own = c.tensors.get(value.name)
         if own is not None and own.role is Role.OUTPUT:
             names.append(value.name)
+            # A value that is two outputs is one member of the struct of outputs and one copy.
             members.add(value.name)
             continue
         c.begin(Origin((value.name,), ("Output",)), None, -1, ())
@@ -401,7 +434,9 @@ def _finish_outputs(c: Recorder, graph: ir.Graph, states: set[int]) -> list[str]
 
 
 def _fill(c: Recorder, name: str, value: ValueRef) -> None:
-    """Copy `value` to the tensor `name`, which is stored plain."""
+    """Record the copy of `value` to the tensor `name`, which is stored plain; blocks are taken
+    apart.
+    """
 
     source = value
     if not value.is_const:

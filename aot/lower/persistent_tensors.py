@@ -99,6 +99,7 @@ def run_time_shapes(
         c.begin(Origin((value.name,), ("Output",), "the true shape"), None, -1, ())
         made = c.temp(value.shape, value.dtype, PLAIN, "shape")
         fill(c, made.name, value)
+        # Indices count outputs of the program, which has none for states.
         place = index - sum(0 <= s < index for s in states)
         found.append(RunTimeShape(place, tuple(axes), made.name))
     return tuple(found)
@@ -130,7 +131,12 @@ class Pair:
 
 
 def pairs(graph: ir.Graph, states: Mapping[str, str]) -> tuple[Pair, ...]:
-    """The pairs of a model, in the order asked for; ModelError if they cannot be handed over."""
+    """The pairs of a state's input with the output that replaces it, in the order of `states`.
+
+    `states` are names of outputs by names of inputs. ModelError if one is unknown or if the two
+    differ in shape or type. Caches that keep their size from run to run follow, each with its size
+    as a state of its own.
+    """
     inputs = {ValueRef(v).onnx_name: ValueRef(v) for v in graph.inputs}
     values = [ValueRef(v) for v in graph.outputs[: output_count(graph)]]
     outputs = {v.onnx_name: (i, v) for i, v in enumerate(values)}
@@ -190,6 +196,7 @@ def carry(
     for s in states:
         _begin(c, s)
         owner, offset = _owner(c, s.source)
+        # Written in turn, one place would overwrite a new state that is still to be moved.
         if owner in places and (owner, offset) != (s.place.name, 0):
             made = c.temp(s.place.shape, s.place.dtype, PLAIN, "aside")
             fill(c, made.name, s.source)

@@ -36,7 +36,14 @@ def _alone(program: Program, call: Call) -> bool:
 
 
 def _split(program: Program, index: int) -> Program:
-    """The program with call `index` in two calls if other calls can run between them."""
+    """Split call `index` into a call that starts it and one that waits for it, with work in
+    between.
+
+    Only neighbours that may change places with other calls are considered (`_moves`). A neighbour
+    before the call that it does not need, and one behind it that does not need its results, goes
+    between start and wait. The program is returned as it is if nothing but copies could go there.
+    The result has one call more, and its order is no longer proven optimal.
+    """
     calls, own = program.calls, program.calls[index]
     first, last = index, index + 1
     while first > 0 and _moves(calls[first - 1]):
@@ -44,10 +51,12 @@ def _split(program: Program, index: int) -> Program:
     while last < len(calls) and _moves(calls[last]):
         last += 1
     before, behind = calls[first:index], calls[index + 1 : last]
+    # `before` is read backwards: the nearest call is the first that can be needed.
     needed = _reached(program, own, before[::-1])
     needing = _reached(program, own, behind)
     beside = [c for n, c in enumerate(before[::-1]) if n not in needed][::-1]
     beside += [c for n, c in enumerate(behind) if n not in needing]
+    # A copy takes too little time to hide anything behind it.
     if not any(c.kernel != "aot_copy" for c in beside):
         return program
     tensors, start, wait = _start_and_wait(program, own)
@@ -99,7 +108,14 @@ def _clash(a: Span, b: Span) -> bool:
 
 
 def _start_and_wait(program: Program, call: Call) -> tuple[dict[str, Tensor], Call, Call]:
-    """(tensors, the call that starts, the call that waits)."""
+    """The two halves of `call`, which has `async_kernels`, and the tensors of the program with
+    them.
+
+    Returned are (tensors by name, the call that starts, the call that waits). Scratch of the call
+    becomes a temporary, as it must outlive the first half. The second half names every tensor but
+    constants again, so that the plan keeps their bytes until then; what the call writes counts as
+    read and written there.
+    """
     assert call.async_kernels is not None
     tensors = dict(program.tensors)
     waited: list[Arg | Scalar | StateArg] = []

@@ -97,6 +97,7 @@ def check_fit(target: Target, needs: Needs) -> None:
     lacking = place(target, needs).lacking
     if not lacking:
         return
+    # One message at a time: the uses come in the order in which `place` gives them memory.
     use, excess, memory = lacking[0]
     what = _WHAT[use].format(
         io_too="" if needs.io else ", inputs and outputs",

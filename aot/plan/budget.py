@@ -38,7 +38,11 @@ def check_budgets(compiled: Compiled, options: Options) -> None:
 
 
 def _check_ram(compiled: Compiled, options: Options) -> None:
-    """Raise unless what `aotc size` calls RAM is within `--ram`: arena, variables and stack."""
+    """Raise TargetError if the bytes that `aotc size` calls RAM are more than `--ram` allows.
+
+    They are the arena, the variables of the bundle and of vendors, and the stack, each in bytes. A
+    stack without a bound is an error, too.
+    """
     if options.ram is None:
         return
     memory = compiled.manifest["memory"]
@@ -126,7 +130,12 @@ def budgeted(target: Target, options: Options) -> Target:
 
 
 def _check_flash(compiled: Compiled, options: Options) -> None:
-    """Constants and, on hosts, the code as estimated; boards' linkers know it exactly."""
+    """Raise TargetError if constants and code are more bytes than `--flash` allows.
+
+    On hosts the bytes of code are an estimate (`code_estimate`); for boards only constants count
+    here, as their linker refuses an image that does not fit. The error names the four nodes with
+    the most bytes of constants.
+    """
     if options.flash is None:
         return
     constants = int(compiled.manifest["memory"]["constants_bytes"])
@@ -195,6 +204,7 @@ def check_backends(partition: Partition, program: Program) -> None:
         s
         for p in partition.tree()
         for s in p.items
+        # If and Loop only decide what is computed; a C compiler writes them for every backend.
         if s.match.root.ir.domain != CONTROL
         and not s.is_view
         and (s.backend != "c" or s.name in called)
@@ -238,7 +248,12 @@ def _help(options: Options, program: Program) -> str:
 
 
 def peak(program: Program) -> tuple[int, list[str]]:
-    """The call with the most bytes live in the arena, and the tensors that own them."""
+    """(index, names): the call with the most bytes live in the arena, and the tensors that are live
+    then.
+
+    A tensor is live from the first call that reads or writes it to the last one; views count as the
+    tensor that owns their bytes. Of calls with equally many bytes the first is returned.
+    """
     program = framed(program)
     first: dict[str, int] = {}
     last: dict[str, int] = {}

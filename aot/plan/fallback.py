@@ -133,7 +133,15 @@ def _fallback(
     target: Target,
     options: Options,
 ) -> RegionFallback:
+    """The same region in portable C: a program of its own, planned so that it runs inside the
+    arena.
 
+    `around` is the program that the region is a part of. The arena of the fallback begins where
+    nothing is live while the region runs (`_base`), or behind the whole arena where `around.behind`
+    says so. A result that overlaps an input of the region is computed elsewhere and copied at the
+    end: `moved` lists (index of the result, its offset in bytes). If portable C does not support a
+    node, the record holds only the reason.
+    """
     program, plan, graph = around.program, around.plan, around.graph
     nodes = {id(n.ir) for s in region.items for n in s.match.nodes}
     inputs, outputs = _border(graph, region, layouts, nodes)
@@ -156,6 +164,7 @@ def _fallback(
         base = around.behind - around.start
     moved, end = [], base + own.arena_bytes
     for index, name in enumerate(outs):
+        # The vendor may write a result over an input; portable C reads its inputs to the end.
         if any(_overlap(program, plan, name, other) for other in ins):
             moved.append((index, end))
             end += -(-program.tensors[name].nbytes // plan.alignment) * plan.alignment
@@ -177,7 +186,11 @@ def _check_sizes(program: Program, around: Sequence[str], made: Program) -> None
 def _border(
     graph: ir.Graph, region: Region, layouts: LayoutPlan, nodes: set[int]
 ) -> tuple[list[ValueRef], list[ValueRef]]:
-    """What comes into a region, in the layout it is first read in, and what leaves it."""
+    """(inputs, outputs) of a region, each a value in the layout in which the region uses it.
+
+    An input has the layout of its first reader in the region. An output is a result of the model or
+    is read by a node outside of `nodes`, the ids of the region's nodes. Constants are no inputs.
+    """
     seen: dict[str, Layout] = {}
     inputs: list[ValueRef] = []
     outputs: list[ValueRef] = []

@@ -53,6 +53,7 @@ def plan_programs(
         program = stage("lower", begin, Program.text)
         program = push(program, options.push) if options.push else program
         check_program(program)
+        # The arenas of bodies are scratch of the calls that run them, so they come first.
         program = stage("bodies", partial(plan_subprograms, program, chip, effort))
         order = _overlapped if options.objective in ("latency", "energy") else schedule
         program = stage("schedule", partial(order, stage_outputs(program)), Program.text)

@@ -54,6 +54,12 @@ def schedule(program: Program, effort: int = EFFORT) -> Program:
 
 
 def _schedule(program: Program, effort: int) -> Program:
+    """`program` with its calls in the order with the least peak of live bytes that is found.
+
+    The given order stays if it reaches the lower bound, if a proof shows that no order is better,
+    or if nothing better is found. An exact search comes first; where it needs more than `effort`
+    evaluations, a beam search follows, whose result is not proven optimal.
+    """
     if len(program.calls) > MOST_CALLS:
         return replace(program, schedule_optimal=_is_forced(program))
     graph = _graph(program)
@@ -234,7 +240,13 @@ class _Found:
 
 
 def _exact(graph: _Graph, bound: int, upper: int, effort: int) -> _Found:
-    """The best order with a peak below `upper`, unless `effort` evaluations are used up."""
+    """The best order with a peak below `upper` bytes, unless `effort` evaluations are used up.
+
+    The search is best-first over sets of calls that are done (bits of an integer): the set with the
+    least peak so far is continued, of equal ones the larger. Every call that never raises the peak
+    is taken at once (`_take_harmless`). The result has no order if none is below `upper` (then it
+    is proven) or if the effort ran out.
+    """
     full = (1 << len(graph.preds)) - 1
     state = graph.start(bound)
     heap: list[tuple[int, int, int, _State, int, int]] = []
@@ -249,6 +261,7 @@ def _exact(graph: _Graph, bound: int, upper: int, effort: int) -> _Found:
             steps += spent
             if state.done == full:
                 return _Found(state.order(), True)
+            # Harmless calls may lead to a set that was continued before.
             known = state.done != before and state.done in closed
             closed.add(state.done)
             for v in () if known else state.ready:

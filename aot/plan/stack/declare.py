@@ -116,6 +116,7 @@ def declared(program: Program, target: Target) -> Declared:
     below, call = _below(program, column, word)
     taken = _entries(program, word) + below
     taken += RED_ZONE if target.arch == "x86_64" else 0
+    # The margin covers another version of the compiler than the one that was measured.
     taken = -(-(taken + taken // (MARGIN if target.board else HOST_MARGIN)) // 16) * 16
     kernel = call.kernel if call else ""
     node = (call.origin.nodes or (call.kernel,))[-1] if call else ""
@@ -129,7 +130,13 @@ def _entries(program: Program, word: int) -> int:
 
 
 def _below(program: Program, column: dict[str, int], word: int) -> tuple[int, Call | None]:
-    """Bytes of the function that makes the calls and of the deepest call, and that call."""
+    """(bytes, call): the stack below an entry of `program` on its deepest path, and the call that
+    decides.
+
+    The bytes are those of the function that makes the calls, which keeps twelve words and the
+    arguments of the widest call, and of the deepest call: its kernel's frame from `column` (bytes
+    by kernel), or a body's calls with their own function. `word` is the size of a pointer in bytes.
+    """
     most, deepest = 0, None
     arguments = max((len(c.args) for c in program.calls), default=0)
     for call in program.calls:
@@ -137,6 +144,7 @@ def _below(program: Program, column: dict[str, int], word: int) -> tuple[int, Ca
         if call.bodies:
             below = [_below(b.program, column, word) for b in call.bodies]
             taken, inner = max(below, key=lambda b: b[0])
+            # The function that runs a body keeps its loop's counters and the body's tensors.
             taken += 16 * word + 2 * word * (len(call.args) + 1)
         else:
             taken = column.get(row_of(call), column[call.kernel])

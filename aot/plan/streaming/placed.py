@@ -62,10 +62,17 @@ def _left(uses: list[Use], size: int, steps: int) -> tuple[int, ...]:
 def _plan(
     program: Program, whole: Program, places: Mapping[str, int], packing: Packing, align: int
 ) -> Plan:
+    """The plan of a program that runs by rows, from the places of its rows and whole tensors.
+
+    `places` are offsets in bytes by name: of tensors, of rows (`row_name`) and of sums. `whole` is
+    the same program without segments, for the logical bound; `packing` says the height and its
+    proof; `align` is the alignment of the arena in bytes.
+    """
     found: dict[str, list[int]] = {n: [] for s in program.segments for n in s.tensors}
     for segment in program.segments:
         for name in segment.tensors:
             while (made := row_name(name, len(found[name]))) in places:
+                # Rows are numbered without gaps: the first name that is missing ends the list.
                 found[name].append(places[made])
     rows = {name: tuple(offsets) for name, offsets in found.items()}
     rows |= {n: (offset,) for n, offset in places.items() if n.endswith(SUMS)}

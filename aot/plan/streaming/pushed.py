@@ -32,6 +32,7 @@ def push(program: Program, asked: str) -> Program:
     if program.dynamic_dims or program.shapes:
         raise UnsupportedError("sizes that a run decides need the whole input", where)
     readers = [i for i, c in enumerate(program.calls) if source.name in _roots(program, c)]
+    # The call in front can write blocks of channels itself, which saves the reorder.
     if len(readers) == 1 and program.calls[readers[0]].kernel == "aot_to_blocked":
         reorder = program.calls[readers[0]]
         (name,) = reorder.writes()

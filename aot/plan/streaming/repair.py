@@ -34,7 +34,12 @@ def pack_rows(buffers: Sequence[Buffer], effort: int) -> Packing:
 
 
 def _repaired(problem: Problem) -> list[int]:
-    """The lowest of some rounds; every other one moves only the higher half of what is above."""
+    """Offsets in bytes, one per item of `problem`: the lowest packing of a number of rounds.
+
+    The first packing is first fit in the best of some orders. A round puts the items that end above
+    the bound first in the order and packs again; every other round moves only the higher half of
+    these, which changes the order less. The rounds end when nothing is above the bound.
+    """
     fits = ((first_fit(problem, order), order) for order in orders(problem))
     best, order = min(fits, key=lambda fit: problem.height(fit[0]))
     offsets = best

@@ -63,7 +63,13 @@ class Break:
 
 
 def runs_of(program: Program) -> tuple[list[tuple[int, int]], list[Break]]:
-    """The longest runs of calls (first, last), and what ends each."""
+    """The longest runs of calls that may go row by row, as (first, last), and the breaks between
+    them.
+
+    Runs have at least two calls. A break is the index of a call with the reason why no run goes
+    across it: the call takes whole tensors (`obstacle`), or it divides a tensor into other rows
+    than the calls of the run before it (`_disagrees`), in which case it begins the next run.
+    """
     found: list[tuple[int, int]] = []
     breaks: list[Break] = []
     rows: dict[str, int] = {}
@@ -81,6 +87,7 @@ def runs_of(program: Program) -> tuple[list[tuple[int, int]], list[Break]]:
         root = program.base(call.writes()[0])[0]
         rows |= {program.base(a.tensor)[0]: h for a, h in _tensors(call)}
         whole |= {program.base(a.tensor)[0] for a in _whole(call)}
+        # A call with a sum over rows makes its result at once: one row.
         rows[root] = call.rowwise.height if call.rowwise else 1
     found.append((first, len(program.calls) - 1))
     return [(a, z) for a, z in found if z > a], breaks
