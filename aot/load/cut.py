@@ -90,9 +90,12 @@ def known_types(opened: Opened) -> dict[str, onnx.ValueInfoProto]:
 def with_nodes(
     opened: Opened, nodes: Sequence[onnx.NodeProto], fed: dict[str, onnx.ValueInfoProto]
 ) -> Opened:
-    """A model of `nodes` and all inputs of the model; `fed` are further inputs.
+    """`opened` with a model of `nodes` only, the initializers that they read, the functions that
+    they call, and all inputs of the model.
 
-    Its outputs are the results that no node of it reads.
+    `fed`, by value name, adds inputs for values whose node is left out. Outputs are results that
+    the model declares as outputs and results that none of `nodes` reads; one that the model does
+    not declare gets element type 0 (unknown) and no shape. The model of `opened` is not changed.
     """
     graph = opened.proto.graph
     read = {x for n in nodes for x in reads(n)}

@@ -27,9 +27,12 @@ _OPSET = 13
 
 
 def drop_maps(model: onnx.ModelProto) -> list[str]:
-    """Let outputs of `model` that a ZipMap makes be the tensors it reads; a note about each.
+    """Replace, in place, every ZipMap whose result is an output of `model` by an Identity.
 
-    UnsupportedError for an input or output that stays a map.
+    The rule of `maps_of` rewrites the node and returns the class labels. The output's type becomes
+    a float32 tensor without a shape, one column per class. An opset of ONNX is imported if the
+    model imports none, as Identity needs it. Returned is one note per changed output. Raises
+    UnsupportedError if an input or output of the graph is still a map or a sequence of maps.
     """
     graph = model.graph
     outputs = {o.name: o for o in graph.output}

@@ -103,7 +103,12 @@ def array_of(tensor: onnx.TensorProto) -> np.ndarray[Any, Any]:
 
 
 def ir_tensor(tensor: onnx.TensorProto) -> ir.TensorProtocol:
-    """An onnx_ir tensor of an internal TensorProto, independent of it."""
+    """An onnx_ir tensor with the shape, element type and (but for strings) the name of `tensor`.
+
+    The data of `tensor` lie in the message itself, not in another file. The result stays valid when
+    the message is changed or freed. Strings become a StringTensor of bytes; elements of 2 and 4
+    bits are unpacked, one array entry each. `check_tensor` must have accepted the message.
+    """
     if tensor.data_type == STRING:
         return ir.StringTensor(list(tensor.string_data), shape=ir.Shape(list(tensor.dims)))
     if BITS[tensor.data_type] < 8 or tensor.data_type >= 16:

@@ -74,7 +74,13 @@ def parse(equation: str, shapes: list[tuple[int, ...]]) -> Contraction:
 
 
 def steps(term: str, shape: tuple[int, ...], labels: str) -> list[int]:
-    """Strides of an operand along `labels`; a repeated label walks the diagonal."""
+    """For each label of `labels`, how many elements apart its neighbours lie in a row-major
+    operand.
+
+    The axes of the operand, whose sizes are `shape`, have the labels `term`, one character each. A
+    step is 0 where the operand lacks the label or its axis has size 1, as that repeats the element;
+    for a label that `term` repeats it is the sum of its strides, which walks the diagonal.
+    """
     own = strides(shape)
     return [
         sum(s for t, s, n in zip(term, own, shape, strict=True) if t == label and n > 1)

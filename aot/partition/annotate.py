@@ -92,6 +92,9 @@ def annotate(
 
 
 def _backend(region: Mapping[str, Any], label: str, preferred: str) -> str:
+    """The backend of the user's region `label`: its own, else `preferred`; UsageError if both are
+    empty.
+    """
     backend = str(region.get("backend", "") or preferred)
     if not backend:
         hint = "give it a `backend`, or name one with --backend"
@@ -108,7 +111,10 @@ def _complete(graph: ir.Graph, preferred: str) -> None:
 
 
 def _by_name(graph: ir.Graph) -> dict[str, list[ir.Node]]:
-    """Nodes by ONNX name, and by the names of the values they compute where no node has it."""
+    """Nodes by ONNX name, and by the names of values that they compute.
+
+    The name of a value stands for its node unless a node with that very name computes it.
+    """
     named: dict[str, list[ir.Node]] = {}
     for node in graph:
         name = original_name(node)
@@ -125,7 +131,12 @@ def _by_name(graph: ir.Graph) -> dict[str, list[ir.Node]]:
 def _members(
     graph: ir.Graph, label: str, region: Mapping[str, Any], named: Mapping[str, list[ir.Node]]
 ) -> list[ir.Node]:
-    """The nodes of the region called `label`. Raises UsageError."""
+    """The nodes of the user's region called `label`, in the order of the graph or of its list.
+
+    A region lists `nodes`, or it is everything on paths from the values `begin` to the values
+    `end`; inputs and outputs of the graph stand for an end that is not given. UsageError for a name
+    that the model lacks and for a region without a node.
+    """
     if "nodes" in region:
         missing = [n for n in region["nodes"] if n not in named]
         if missing:
@@ -150,6 +161,7 @@ def _names(values: Sequence[ir.Value]) -> str:
 
 
 def _values(graph: ir.Graph) -> Iterator[ir.Value]:
+    """Yield the inputs of the graph, then every named result of its nodes."""
     yield from graph.inputs
     for node in graph:
         yield from (v for v in node.outputs if v.name)
@@ -178,6 +190,10 @@ def _needed(graph: ir.Graph, stop: Sequence[ir.Value]) -> set[int]:
 
 
 def _unknown(where: str, what: str, name: str, known: Collection[str]) -> UsageError:
+    """The error for the name of a `what` (node, value) that the model lacks, with the nearest names
+    known.
+    """
+    # Only an error needs it.
     from difflib import get_close_matches
 
     near = get_close_matches(name, list(known), 3)

@@ -36,7 +36,14 @@ class LayoutPlan:
 def assign_layouts(
     partition: Partition, vlen: int, arriving: Mapping[str, Layout] | None = None
 ) -> LayoutPlan:
-    """Walk the matches in order and let each choose; `arriving` values are there from the start."""
+    """A layout for each value of each match, chosen match by match in the order of the partition.
+
+    A match sees the layouts that its inputs come in (PLAIN if nothing is promised) and chooses
+    those of its own values; whoever reads a value in another layout pays for a conversion later.
+    `vlen` is the number of floats in a vector, `arriving` has layouts by value name that are there
+    from the start. BackendError if a rule raises or wants blocks of channels for a rank that has
+    none.
+    """
     produced: dict[str, Layout] = dict(arriving or {})
     maker: dict[str, str] = {}
     items = []
@@ -82,6 +89,9 @@ def wanted_layouts(
 
 
 def _legal(selected: Selected, value: ValueRef, layout: Layout) -> None:
+    """Raise BackendError if `layout` has blocks of channels and `value` is not of rank 3, 4
+    or 5.
+    """
     if layout.blocked and not 3 <= value.rank <= 5:
         raise BackendError(
             f"{selected.backend}.{selected.pattern.name} wants layout {layout} for a value of "

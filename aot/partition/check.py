@@ -46,7 +46,12 @@ def check_partition(
 
 
 def _within_limits(graph: ir.Graph, partition: Partition, backend: Backend) -> None:
-    """Each region of the backend has no more than its limits say, in the order it runs."""
+    """Raise InternalError unless each region of `backend` keeps its limits, in the order in which
+    it runs.
+
+    The counts are taken anew from the graph: values that enter and leave, operators, bytes of
+    constants, and bytes held at a time. Views are not counted.
+    """
     limits = backend.limits
     results = {id(v) for v in graph.outputs}
     for region in partition.regions:
@@ -75,6 +80,7 @@ def _within_limits(graph: ir.Graph, partition: Partition, backend: Backend) -> N
                 raise InternalError(f"region {region.index} has {found} {what}, not {most}")
         if limits.connected and not _is_connected(region.items):
             raise InternalError(f"region {region.index} is not connected")
+        # A backend with `whole` takes everything that computes, or nothing.
         whole = [s for s in partition.items if not _is_view(s)]
         if limits.whole and len(counted) != len(whole):
             raise InternalError(f"region {region.index} is not the whole graph")
@@ -95,7 +101,12 @@ def _most_held(
     entering: Mapping[int, ir.Value],
     leaving: Mapping[int, ir.Value],
 ) -> int:
-    """The most bytes of values that a region holds while one of its matches runs."""
+    """The most bytes of values that a region holds while one of its matches runs.
+
+    Held are values that enter until their last reader has run, results that leave from their match
+    on, and every other result until its last reader. `entering` and `leaving` are values by their
+    id().
+    """
     most, born = 0, dict[int, ir.Value]()
     for at, s in enumerate(items):
         now = {id(v.ir): v.ir for v in s.match.outputs()}
@@ -121,6 +132,9 @@ Group = tuple[str, int]
 
 
 def _once(graph: ir.Graph, items: Sequence[Selected]) -> None:
+    """Raise InternalError unless the matches compute each node of the graph once, and no other
+    node.
+    """
     count: dict[int, int] = {}
     for s in items:
         for node in s.match.nodes:
@@ -134,6 +148,11 @@ def _once(graph: ir.Graph, items: Sequence[Selected]) -> None:
 
 
 def _supported(items: Sequence[Selected]) -> None:
+    """Raise InternalError unless each match is in a region exactly if a vendor has it, and may be
+    there.
+
+    A region belongs to one vendor, and the checks of a match's pattern refuse nothing.
+    """
     owner: dict[int, str] = {}
     for s in items:
         if s.backend != s.pattern.backend or (s.region >= 0) != (s.backend not in ("c", "none")):
@@ -148,13 +167,18 @@ def _supported(items: Sequence[Selected]) -> None:
 
 
 def _check_user_regions(items: Sequence[Selected]) -> None:
-    """The user's word on every node is kept; what the user calls one region is one, alone."""
+    """Raise InternalError unless the backend that the user gave a node has it, in the region of its
+    label.
+
+    Nodes with one label are in one region, which has no node with another label or none.
+    """
     regions: dict[int, set[str]] = {}
     places: dict[str, set[int]] = {}
     for s in (i for i in items if not _is_view(i)):
         for node in s.match.nodes:
             backend = node.ir.metadata_props.get("aot.backend", "")
             label = node.ir.metadata_props.get("aot.region", "")
+            # A survey gives nodes without a backend to `none`.
             if s.backend == "none":
                 continue
             if backend and backend != s.backend:
@@ -185,6 +209,9 @@ def _needs(items: Sequence[Selected]) -> list[list[int]]:
 
 
 def _reads(node: ir.Node) -> Iterator[ir.Value]:
+    """Yield the values that a node reads, inside its bodies, too: their outputs and their nodes'
+    reads.
+    """
     yield from (v for v in node.inputs if v is not None)
     for a in node.attributes.values():
         if a.type.name not in ("GRAPH", "GRAPHS"):
@@ -196,7 +223,11 @@ def _reads(node: ir.Node) -> Iterator[ir.Value]:
 
 
 def _acyclic(group: Sequence[Group], needs: Sequence[Sequence[int]]) -> None:
-    """Remove groups that need nothing until none is left (Kahn)."""
+    """Raise InternalError if the groups need each other in a circle.
+
+    `group[i]` is the group of item i, `needs[i]` lists items that item i reads from. Groups that
+    need nothing are removed until none is left (Kahn's algorithm).
+    """
     after: dict[Group, set[Group]] = {g: set() for g in group}
     for i, before in enumerate(needs):
         for j in before:
@@ -220,6 +251,9 @@ def _acyclic(group: Sequence[Group], needs: Sequence[Sequence[int]]) -> None:
 
 
 def _ordered(group: Sequence[Group], needs: Sequence[Sequence[int]]) -> None:
+    """Raise InternalError if an item comes before one that it needs, or if a group is not
+    contiguous.
+    """
     for i, before in enumerate(needs):
         for j in before:
             if j > i:

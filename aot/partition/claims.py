@@ -19,7 +19,13 @@ from aot.vendor.pattern_ast import Either, OpPat, Pat, Results
 def load_options(
     options: Options, backends: Sequence[Backend], keeps: Sequence[str] = ()
 ) -> LoadOptions:
-    """What the user and the backends ask of the loader: pins, claims, shape rules."""
+    """The options of the loader: sizes and bindings of the user, and what the backends' patterns
+    say.
+
+    Patterns say which operators of other domains are known, which rules give shapes, and for which
+    nodes a decomposition is not needed (`supports`). `keeps` are names of operators,
+    "domain::type", that stay as they are.
+    """
     patterns = [p for b in backends for p in b.patterns]
     claimed = {f"{d}::{o}" for p in patterns for d, o in all_ops(p.graph) if d}
     rules = {k: rule_of(p) for p in patterns if p.inference for k in root_ops(p.graph)}
@@ -52,6 +58,9 @@ def supports(patterns: Sequence[Pattern]) -> Callable[[ir.Node], bool]:
                 known.setdefault((graph.domain, kind), []).append(pattern)
 
     def is_supported(node: ir.Node) -> bool:
+        """Whether a pattern may take `node`; an operator that no pattern names is left to the
+        loader.
+        """
         candidates = known.get((node.domain, node.op_type))
         return candidates is None or any(_supports(p, node) for p in candidates)
 
@@ -72,7 +81,9 @@ def _supports(pattern: Pattern, node: ir.Node) -> bool:
 
 
 def rule_of(pattern: Pattern) -> Rule:
-    """The rule that asks `pattern` for the types of a node's outputs."""
+    """The shape rule of `pattern` as a function of the loader: (element type, shape) per output of
+    a node.
+    """
 
     name = f"{pattern.backend}.{pattern.name}"
 

@@ -49,6 +49,9 @@ class _Barred(Container[int]):
     region: str
 
     def __contains__(self, node: object) -> bool:
+        """Whether the node with the id() `node` has an owner, or the user gave it to another
+        backend or region.
+        """
         if node in self.owner:
             return True
         mark = self.marks.get(node, FREE)  # type: ignore[call-overload]
@@ -196,6 +199,7 @@ class Cover:
         return None
 
     def _accept(self, pattern: Pattern, match: Match) -> None:
+        """Let `pattern` own the nodes of `match`."""
         self._owner.update((id(n.ir), (pattern, match)) for n in match.nodes)
         if isinstance(pattern.graph, Results):
             self._several.append(match)
@@ -212,8 +216,14 @@ class Cover:
         return next(self._fittings(backend, pattern, node), None)
 
     def _fittings(self, backend: Backend, pattern: Pattern, node: ir.Node) -> Iterator[Match]:
-        """The matches at `node` that pass the checks; why not, if none does."""
+        """Yield the matches of `pattern` at `node` that pass its checks and what the user said of
+        the nodes.
+
+        Reasons are noted if no match passes. A backend that is not the portable one gets no match
+        that only moves no byte.
+        """
         mark = FREE if self._freely else self.marks.get(id(node), FREE)
+        # A view that the user gave to a vendor is still nobody's: portable C may take it.
         alone = backend.name == PORTABLE and pattern.size == 1
         nobodys = alone and mark.backend not in ("", PORTABLE) and moves_no_byte([node])
         mark = FREE if nobodys else mark
@@ -235,7 +245,12 @@ class Cover:
     def _checked(
         self, backend: Backend, pattern: Pattern, node: ir.Node, barred: Container[int]
     ) -> Iterator[Match]:
-        """The matches at `node` without `barred` nodes that pass the checks."""
+        """Yield the matches at `node` without `barred` nodes that pass the pattern's checks.
+
+        At most MOST_TRIED ways are tried. Reasons of the first match that is refused are noted if
+        none passes. BackendError if the pattern or a check of the backend raises anything but an
+        AotError.
+        """
         step = "pattern"
         passed = False
         try:
@@ -247,6 +262,7 @@ class Cover:
                 if isinstance(pattern.graph, Results) and self._closes_a_cycle(match):
                     continue
                 size = len(match.nodes)
+                # A match as large as one that was given back before would be given back again.
                 if size >= self._returned.get((backend.name, id(node)), size + 1):
                     continue
                 step = "check"
@@ -269,6 +285,9 @@ class Cover:
             self._refuse(pattern, node, refused)
 
     def _refuse(self, pattern: Pattern, node: ir.Node, reasons: Sequence[str]) -> None:
+        """Note each of `reasons` why `pattern` does not take `node`, once, in the order of their
+        first mention.
+        """
         for reason in reasons:
             refusal = Refusal(str(node.name), node.op_type, pattern.backend, pattern.name, reason)
             self._refusals[refusal] = None
@@ -311,7 +330,7 @@ class Cover:
         return limit
 
     def _users(self, node: ir.Node) -> list[ir.Node]:
-        """Nodes of this graph that read what `node` computes, if only in a sub-graph."""
+        """Nodes of this graph that read a result of `node`, if only inside of their bodies."""
         if not self._after:
             self._after = [[] for _ in self.nodes]
             for user in self.nodes:

@@ -18,7 +18,11 @@ from aot.shapes.control_flow_isolated import BOOL, INT64, Loop, bodies, isolated
 
 
 def reopen(graph: ir.Graph, partition: Partition) -> None:
-    """Rewrite the isolated control flow of a partitioned graph, marks on the nodes of bodies."""
+    """Rewrite, in place, the isolated control flow of a partitioned graph as ONNX's If, Loop and
+    Scan.
+
+    Nodes of bodies get marks that say who computes them. Bodies read values from around them again.
+    """
     for body in partition.bodies:
         _mark(body.partition)
         reopen(body.graph, body.partition)
@@ -31,7 +35,7 @@ def reopen(graph: ir.Graph, partition: Partition) -> None:
 
 
 def _mark(partition: Partition) -> None:
-    """Who computes the nodes of a body, as the user would say it."""
+    """Mark nodes of a body with their backend, region and pattern, as a user would mark them."""
     for item in partition.items:
         for ref in item.match.nodes:
             props = ref.ir.metadata_props
@@ -55,6 +59,9 @@ def _release(node: ir.Node, outer: int, inner: int) -> None:
 
 
 def _reopen_loop(node: ir.Node) -> None:
+    """Make an isolated loop a Scan, if it walks along inputs, or a Loop as ONNX writes them, in
+    place.
+    """
     loop = Loop(node)
     body, states = loop.body, loop.states
     kept = states + loop.scanned
@@ -77,11 +84,13 @@ def _reopen_loop(node: ir.Node) -> None:
             if any(found):
                 node.attributes[name] = attribute_of(name, found)
         return
+    # ONNX's body takes the number of the trip and the condition first.
     if not loop.counts:
         body.inputs.insert(0, _value(body, "count", INT64))
     going = _value(body, "going", BOOL)
     body.inputs.insert(1, going)
     if not loop.goes:
+        # A loop of one trip whose condition is not kept ends after it.
         end = Editor(body).const(np.array(False), "stop") if loop.most == 1 else going
         body.outputs.insert(0, _copy(body, end))
     if loop.trips is None and loop.most >= 0:

@@ -41,7 +41,7 @@ def node_dependencies(nodes: Sequence[ir.Node]) -> list[list[int]]:
 
 
 def dependencies(matches: Sequence[Match]) -> list[list[int]]:
-    """For each match, the indices of the matches whose values it reads, ascending."""
+    """For each match, the ascending indices of the other matches whose results it reads."""
     owner = {id(n.ir): i for i, m in enumerate(matches) for n in m.nodes}
     needs = []
     for i, match in enumerate(matches):

@@ -33,7 +33,11 @@ class Kept:
 def note_kept(
     graph: ir.Graph, keep: Mapping[str, str], named: Mapping[str, Sequence[ir.Node]]
 ) -> list[Kept]:
-    """Let every node that `keep` names carry that name. `named` has the nodes by name."""
+    """Let every node that `keep` names carry that name, and return what is to be found again later.
+
+    `keep` has backends by name, `named` the nodes by name. A node that several names mean carries
+    them all, one per line.
+    """
     found = []
     for name, backend in keep.items():
         for node in named[name]:
@@ -45,7 +49,10 @@ def note_kept(
 
 
 def _around(graph: ir.Graph, node: ir.Node) -> Iterator[str]:
-    """Names of the nodes near `node`, by the number of values in between."""
+    """Yield names of nodes near `node`, nearest first: by the number of values that lie in between.
+
+    The search ends with the ring in which MOST_NEAR nodes are reached.
+    """
     seen, ring, count = {id(node)}, [node], 0
     while ring and count < MOST_NEAR:
         around: list[ir.Node] = []
@@ -89,6 +96,9 @@ def _joined(kept: Kept, left: Mapping[str, Collection[str]]) -> bool:
 
 
 def _gone(kept: Kept, left: Mapping[str, Collection[str]]) -> UsageError:
+    """The error for a node of `--keep` that normalising removed, with the nearest node that is
+    left.
+    """
     near = next((n for n in kept.near if n in left), "")
     what = (
         f"node {kept.name} ({kept.op_type}) is no node of its own after normalising: it became "
@@ -102,5 +112,6 @@ def _gone(kept: Kept, left: Mapping[str, Collection[str]]) -> UsageError:
 
 
 def _empty(label: str) -> UsageError:
+    """The error for a user's region of which normalising left no node."""
     what = f"region {label} is empty after normalising: none of its nodes is left"
     return UsageError(what, hint="`aotc explain` lists the nodes that are left")

@@ -72,7 +72,12 @@ def exact_regions(
 
 
 def _spelled(ways: Mapping[int, Choice], full: int, inside: Sequence[int], size: int) -> list[int]:
-    """The region of each of `size` vertices, -1 for none, by going back from the set `full`."""
+    """The region of each of `size` vertices, -1 for none, by going back from the set `full` to the
+    empty one.
+
+    `ways` has the best choice by set of vertices (bits, numbered as in `inside`); where it has one
+    region more than the choice before it, the vertices of `last` are that region.
+    """
     region = [-1] * size
     at = full
     while at:
@@ -88,7 +93,11 @@ def _spelled(ways: Mapping[int, Choice], full: int, inside: Sequence[int], size:
 def _ancestors(
     preds: Preds, colours: Sequence[int], inside: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """What each vertex of `inside` needs: at once, and through portable vertices; as bit sets."""
+    """(direct, through): bit sets of the vertices of `inside` that each of them needs.
+
+    Bits are numbered as in `inside`. `direct` are needed at once, `through` by way of vertices that
+    are not in `inside` (portable ones).
+    """
     place = {v: i for i, v in enumerate(inside)}
     reached = [0] * len(preds)  # through portable vertices only
     direct, through = [], []
@@ -217,7 +226,14 @@ def _cut(
 def _grown(
     after: Preds, left: set[int], waiting: Mapping[int, int], rule: Rule, near: bool
 ) -> list[int]:
-    """The longest run found that fits, of vertices of `left` that need nothing else of it."""
+    """The longest run of vertices found that keeps the limits of `rule`, in the order in which it
+    runs.
+
+    The run takes vertices of `left`, each after all those of `left` that it needs; `waiting` counts
+    these. With `near`, users of the run's last vertex come first, else the lowest number. The
+    search looks LOOK_AHEAD vertices beyond the last run that fits and passes over a number of
+    vertices that are too heavy.
+    """
     need: dict[int, int] = {}
     extent = Extent(rule.flow)
     far = sorted(v for v in left if not waiting[v])
@@ -248,7 +264,11 @@ def _grown(
 def _joined(
     preds: Preds, groups: list[tuple[int, list[int]]], rules: Rules
 ) -> list[tuple[int, list[int]]]:
-    """The groups with pairs of regions joined that fit together and have no path around them."""
+    """`groups` with pairs of regions joined where both fit together and no path leads around them.
+
+    A group is (colour, vertices in order). Groups come back in an order in which each follows those
+    that it needs.
+    """
     group_of = {v: g for g, (_, run) in enumerate(groups) for v in run}
     needs = [
         {group_of[p] for v in run for p in preds[v]} - {g} for g, (_, run) in enumerate(groups)
@@ -274,6 +294,7 @@ def _joined(
             users[other] = (users[other] - {h}) | {g}
         users[g] = (users[g] | users[h]) - {g, h}
         needs[g] = (needs[g] | needs[h]) - {g, h}
+        # Groups that need the joined one go behind it; the others may stay in front.
         between = order[at + 1 : place]
         first = [k for k in between if k not in behind]
         order[at : place + 1] = [*first, g, *(k for k in between if k in behind)]
@@ -288,7 +309,12 @@ def _partner(
     needs: Sequence[set[int]],
     rules: Rules,
 ) -> tuple[int, set[int]] | None:
-    """Where a group is that the one at `at` may take in, and the groups that need the latter."""
+    """(place in `order`, groups that need the first) of a group that the one at `at` may take in,
+    or None.
+
+    `runs` are the vertices and `needs` the groups needed, by group. At most REACH places are looked
+    at and PARTNERS pairs asked about.
+    """
     g = order[at]
     rule = rules.get(groups[g][0])
     behind = {g}
@@ -309,12 +335,18 @@ def _partner(
 
 
 def bound_of(preds: Preds, colours: Sequence[int], colour: int, rule: Rule) -> int:
-    """A number of regions that no partition of the vertices of `colour` is below."""
+    """A number of regions below which no partition of the vertices of `colour` can be.
+
+    It is, per connected part where regions must be connected, the largest quotient of what the
+    vertices have together and what one region may have: operators, bytes of constants, inputs,
+    outputs.
+    """
     flow, limits = rule.flow, rule.limits
     inside = [v for v, c in enumerate(colours) if c == colour]
     part = {v: v for v in inside}
 
     def root(index: int) -> int:
+        """The representative of the connected part of `index`; paths are halved on the way."""
         while part[index] != index:
             part[index] = index = part[part[index]]
         return index

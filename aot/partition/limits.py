@@ -47,7 +47,10 @@ class Flow:
 
 
 def contracted_flow(flow: Flow, members: Sequence[Sequence[int]]) -> Flow:
-    """The flow between groups of vertices."""
+    """The flow between groups of vertices: what each group of `members` reads, holds and makes.
+
+    A value that a group makes is none that it reads. Sizes and results of the whole flow stay.
+    """
     groups = []
     for inside in members:
         vertices = [flow.vertices[v] for v in inside]
@@ -62,6 +65,11 @@ class Extent:
     """What a region has, as vertices are added in a topological order."""
 
     def __init__(self, flow: Flow, vertices: Iterable[int] = ()) -> None:
+        """Start with `vertices`, numbers of vertices of `flow`, in this order.
+
+        `_made` has the vertex that makes a value, `_open` the number of its readers outside,
+        `_part` the parents of a union-find over connected vertices; all by number.
+        """
         self._flow = flow
         self.order: list[int] = []
         self.inputs: set[int] = set()
@@ -108,12 +116,19 @@ class Extent:
                 self.outputs.add(u)
 
     def _root(self, index: int) -> int:
+        """The representative of the connected part of vertex `index`; paths are halved on
+        the way.
+        """
         while self._part[index] != index:
             self._part[index] = index = self._part[self._part[index]]
         return index
 
     def live_bytes(self) -> int:
-        """The most bytes of values that the region holds at one time (see `Limits`)."""
+        """The most bytes of values that the region holds while one of its vertices runs (see
+        `Limits`).
+
+        Inputs are held from the start, outputs to the end, everything until its last reader.
+        """
         last: dict[int, int] = {}
         for step, v in enumerate(self.order):
             for u in (*self._flow.vertices[v].reads, *self._flow.vertices[v].makes):
@@ -145,6 +160,9 @@ class Rule:
         fits = self.fits
 
         def check(groups: Sequence[int]) -> str:
+            """The reason why the vertices in `groups` together are no region, "" if they
+            are one.
+            """
             assert fits is not None
             return fits(sorted(v for g in groups for v in members[g]))
 

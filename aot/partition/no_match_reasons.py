@@ -39,6 +39,9 @@ def no_match_reasons(
 
 
 def _reason(vendor: Backend, node: ir.Node) -> str:
+    """The reason why no match of `vendor` has `node`: no pattern names the operator, or none fits
+    here.
+    """
     kind = (node.domain, node.op_type)
     names = [p.name for p in vendor.patterns if kind in all_ops(p.graph)]
     if not names:

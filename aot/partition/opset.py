@@ -43,6 +43,7 @@ def lowest_opset(graph: ir.Graph, wanted: int | None = None) -> int:
 
 
 def _lowest(node: ir.Node, newest: int) -> int:
+    """The lowest opset at which `node` means the same as at the opset `newest`, at least FLOOR."""
     now = onnx.defs.get_schema(node.op_type, newest, "")
     version = int(now.since_version)
     while version > FLOOR and node.op_type not in STRICT:
@@ -79,6 +80,9 @@ def _default(schema: onnx.defs.OpSchema, name: str) -> bytes:
 
 
 def _types_fit(values: Any, formals: Any, schema: onnx.defs.OpSchema) -> bool:
+    """Whether the types of `values` are among those that `schema` allows for the operands
+    `formals`.
+    """
     allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
     for index, value in enumerate(values):
         if value is None or not value.name or value.dtype is None:

@@ -30,11 +30,16 @@ def rules_for(chosen: Chosen, backends: Sequence[Backend]) -> dict[int, Rule]:
 
 
 def flow_of(matches: Sequence[Match]) -> Flow:
-    """What every match reads, holds and makes."""
+    """The flow between matches: for each, numbers of the values that it reads, holds and makes.
+
+    A vertex counts the operators of its match, none for a view. Values are numbered as they come;
+    the flow has their bytes and the numbers of the graph's results.
+    """
     numbers: dict[int, int] = {}
     refs: list[ValueRef] = []
 
     def number(ref: ValueRef) -> int:
+        """The number of a value, a new one at its first mention."""
         found = numbers.setdefault(id(ref.ir), len(refs))
         if found == len(refs):
             refs.append(ref)
@@ -77,7 +82,12 @@ def too_heavy(backend: Backend, match: Match) -> list[str]:
 
 
 def not_whole(chosen: Chosen, colours: Sequence[int], rules: Mapping[int, Rule]) -> dict[int, str]:
-    """Why the matches of backends that take a whole graph or nothing are given back."""
+    """By index of a match, the reason why a backend that takes a graph whole or not at all gives it
+    back.
+
+    Either another backend has a match that is no view, or the backend's own limits refuse the
+    whole.
+    """
     back = {}
     for colour, rule in rules.items():
         mine = [v for v, c in enumerate(colours) if c == colour]
@@ -91,12 +101,18 @@ def not_whole(chosen: Chosen, colours: Sequence[int], rules: Mapping[int, Rule])
 
 
 def _asking(backend: Backend, chosen: Chosen) -> WhyNot | None:
-    """The question whether the backend's own check accepts a region of these matches."""
+    """The backend's own check of regions as a question about indices of `chosen`; None if it has
+    none.
+    """
     check = backend.region_check
     if check is None:
         return None
 
     def why_not(members: Sequence[int]) -> str:
+        """The first reason of the check against a region of these matches, "" if there is none.
+
+        BackendError if the check raises.
+        """
         view = view_of([chosen[i] for i in members])
         try:
             return next((reason for ok, reason in check(view) if not ok), "")

@@ -44,7 +44,9 @@ class State(NamedTuple):
 
 
 def topological(after: Sequence[Sequence[int]]) -> list[int]:
-    """Vertices in a topological order. Raises InternalError if there is a cycle."""
+    """Vertices in a topological order. `after` has the users of each. InternalError if there is a
+    cycle.
+    """
     waiting = [0] * len(after)
     for users in after:
         for s in users:
@@ -102,6 +104,10 @@ def condensed(
 def _coloured_first(
     preds: Sequence[Sequence[int]], colours: Sequence[int], coloured: list[int]
 ) -> tuple[list[list[int]], list[int], list[int]]:
+    """(predecessors, colours, order) of the graph with its coloured vertices numbered first.
+
+    The third is `coloured`, the old numbers of the new vertices 0, 1 and so on.
+    """
     every = [*coloured, *(v for v, c in enumerate(colours) if c < 0)]
     place = {v: i for i, v in enumerate(every)}
     moved = [[place[p] for p in preds[v]] for v in every]
@@ -160,7 +166,9 @@ class ColouredGraph:
         return State(left, tuple(map(tuple, ready)), chains, 0, None)
 
     def step(self, state: State, colour: int) -> State:
-        """The state after one more region of `colour`."""
+        """The state after one more region of `colour`: all that is ready for it, and colourless
+        followers.
+        """
         ready = [list(r) for r in state.ready]
         stack, ready[colour] = ready[colour], []
         free: list[int] = []
@@ -175,7 +183,12 @@ class ColouredGraph:
     def _run(
         self, colour: int, stack: list[int], left: int, ready: list[list[int]], free: list[int]
     ) -> int:
-        """Compute `stack` and all of `colour` that follows; others that follow become ready."""
+        """The vertices left (a bit set) after `stack` and all of `colour` that follows are
+        computed.
+
+        `stack`, `ready` (by colour) and `free` (colourless) are changed: followers of another
+        colour are put there. `left` is the bit set before.
+        """
         colours, after, needs = self.colours, self.after, self.needs
         while stack:
             v = stack.pop()
@@ -189,7 +202,10 @@ class ColouredGraph:
         return left
 
     def regions(self, word: Word) -> list[int]:
-        """The region (index into the word) of every vertex, -1 for colourless ones."""
+        """The region of every vertex, as an index into the word, -1 for colourless vertices.
+
+        InternalError if the word leaves vertices over.
+        """
         letters = spelled(word)
         region = [-1] * self.size
         state = self.start()
@@ -218,7 +234,11 @@ def spelled(word: Word) -> list[int]:
 
 
 def beam(graph: ColouredGraph, width: int, limit: int) -> State | None:
-    """The best state with nothing left, shorter than `limit`, keeping `width` states a length."""
+    """The state with nothing left after the fewest regions found, fewer than `limit`; None if none
+    is found.
+
+    For each number of regions the `width` most promising states are kept.
+    """
     layer = [graph.start()]
     while layer:
         found: dict[int, State] = {}

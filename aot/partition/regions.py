@@ -89,7 +89,9 @@ def merge_regions(
 
 
 def _numbered(preds: Sequence[Sequence[int]], region: Sequence[int], bound: int) -> Regions:
-    """The regions in the order they run, certified to be at least `bound`."""
+    """`region` numbered in the order in which the regions run, certified to be at least `bound`
+    regions.
+    """
     order = quotient_order(preds, region)
     names: dict[int, int] = {}
     for v in order:
@@ -106,7 +108,11 @@ def _limited(
     rules: Mapping[int, Rule],
     free: Regions,
 ) -> Regions:
-    """Regions within `rules`, made of those that no rule limits."""
+    """Regions that keep `rules` (by colour), made of `free`, the fewest that no rule limits.
+
+    A vertex that fits in no region is given back with its reason. Graphs of at most SMALL_LIMITED
+    coloured vertices are searched exactly where splitting may not be best.
+    """
     region = split_regions(preds, colours, free.region, free.certificate.order, rules)
     coloured = [v for v, c in enumerate(colours) if c >= 0]
     back = [v for v in coloured if region[v] < 0]
@@ -126,7 +132,11 @@ def _bound_within(
     back: Sequence[int],
     rules: Mapping[int, Rule],
 ) -> int:
-    """Regions that the vertices which are not given back need: by their paths, by their sizes."""
+    """A number of regions that the vertices which are not in `back` need at least.
+
+    Per colour it is the longest chain of stretches on a path, or the bound by sizes (`bound_of`),
+    whichever is more.
+    """
     left = list(colours)
     for v in back:
         left[v] = -1
@@ -141,7 +151,12 @@ def _bound_within(
 def _fewest(
     preds: Sequence[Sequence[int]], colours: Sequence[int], effort: int, small: bool
 ) -> tuple[list[int], int]:
-    """(region of every vertex, proven lower bound = their number if `small`)."""
+    """(region of every vertex, lower bound on their number), the bound being that number if
+    `small`.
+
+    A greedy search comes first, from both ends of the graph; then, while the bound is not reached,
+    an exact search, and wider beams as far as `effort` (vertices visited) allows.
+    """
     forward = ColouredGraph(preds, colours)
     bound = forward.start().bound
     best = beam(forward, 1, len(preds) + 1)

@@ -95,7 +95,9 @@ class Partition:
         return tuple(Region(r, g[0].backend, tuple(g)) for r, g in sorted(groups.items()))
 
     def text(self) -> str:
-        """One line per match, one per refusal, one about the regions."""
+        """The partition as text: a line per match, per refusal, and about regions and cost; bodies
+        indented.
+        """
         lines = []
         for s in self.items:
             nodes = " + ".join(n.name for n in reversed(s.match.nodes))

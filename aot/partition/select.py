@@ -105,7 +105,14 @@ class _Filling:
     survey: bool
 
     def fill(self, cover: Cover) -> None:
-        """Give every node to somebody, or raise UnsupportedError for all that nobody computes."""
+        """Offer the nodes that nobody computes yet to each backend in order, and note in `cover`
+        who takes which.
+
+        A backend in `marked_only` gets only nodes that the user gave it by name. In a survey the
+        nodes that are left go to the backend `none`, also nodes that the user gave to another
+        backend. Raises one UnsupportedError that gathers every node that nobody computes, with the
+        reasons of all backends.
+        """
         for backend in self.backends:
             cover.match(backend, backend.name in self.marked_only)
         if self.survey:
@@ -213,12 +220,20 @@ def _merged(
     homes: Sequence[int],
     groups: Groups,
 ) -> Regions:
-    """The regions of the matches: those of the user and `groups` by themselves, views at home."""
+    """The regions of `chosen`: views at home, the user's regions by themselves, `groups` where they
+    fit.
+
+    `colours` has a number per match (its backend), `rules` limits by colour, `homes` the match that
+    each match (a view) follows, `groups` labels of a search by cost, by id() of a root. If a
+    label's matches break a limit, labels of the search are dropped. The bound is that of a merge
+    without them.
+    """
     own = [_label(cover, p, m) for p, m in chosen]
     needs = dependencies([m for _, m in chosen])
     names = [_spelled(m) for _, m in chosen]
 
     def merged(labels: Sequence[str]) -> Regions:
+        """The regions where matches with one of `labels` (by home) are one region."""
         at_home = [labels[i] for i in homes]
         if any(labels) or homes != list(range(len(chosen))):
             return merge_around(needs, colours, at_home, names, rules, homes)
@@ -239,7 +254,9 @@ def _merged(
 
 
 def _check_convex(cover: Cover) -> None:
-    """Raise ModelError with the path that breaks it unless the user's regions are convex."""
+    """Raise ModelError, with the path that breaks it, unless each of the user's regions is
+    convex.
+    """
     if not any(m.region for m in cover.marks.values()):
         return
     needs, labels = node_dependencies(cover.nodes), list[str]()
@@ -280,6 +297,11 @@ _OPERATORS = (
 def _unsupported(
     node: ir.Node, backends: Sequence[Backend], refusals: Sequence[Refusal]
 ) -> AotError:
+    """The error for a node that no backend computes, with the reason that helps the user most.
+
+    Results of the node by their names in the user's file go with it, as places where to cut the
+    model.
+    """
     ref = NodeRef(node)
     mark = mark_of(node)
     user_backend = mark.backend or backends[-1].name
@@ -302,7 +324,7 @@ def _unsupported(
 
 
 def _named_results(node: ir.Node) -> list[str]:
-    """The nearest values behind a node that have a name in the user's file."""
+    """Names in the user's file of the nearest values behind `node` that have one."""
     stack, found, seen = list(node.outputs), list[str](), set[str]()
     while stack:
         value = stack.pop()

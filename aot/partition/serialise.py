@@ -87,7 +87,7 @@ def _check_static(graph: ir.Graph) -> None:
 
 
 def _labels(regions: Sequence[Region]) -> list[str]:
-    """A name per region: the user's, or the backend and a number."""
+    """A name per region, all different: the user's, or the backend and a number."""
     found: list[str] = []
     for region in regions:
         first = region.items[0].match.root.ir
@@ -110,6 +110,9 @@ def _rename(graph: ir.Graph) -> None:
 
 
 def _restore(things: Sequence[Any]) -> None:
+    """Give `things` (values or nodes), in place, their names of the user's file, made unique by
+    "_".
+    """
     names = [original_name(t) for t in things]
     taken: dict[str, None] = {}
     final = []
@@ -121,6 +124,7 @@ def _restore(things: Sequence[Any]) -> None:
         final.append(name)
     for i, thing in enumerate(things):
         if thing.name != final[i]:
+            # Two things may swap names, and onnx_ir refuses a name that is taken.
             thing.name = f"aot rename {i}"
     for i, thing in enumerate(things):
         if thing.name != final[i]:
@@ -128,9 +132,12 @@ def _restore(things: Sequence[Any]) -> None:
 
 
 def _interface(graph: ir.Graph, nodes: Sequence[ir.Node], made: onnx.GraphProto) -> None:
-    """Inputs, outputs, constants, and the types of the values between."""
+    """Fill `made` with inputs, outputs, constants of `graph`, and types of values between its
+    nodes.
+    """
 
     def info(value: ir.Value) -> onnx.ValueInfoProto:
+        """The name, type and shape of a value, as ONNX writes them."""
         assert value.dtype is not None and value.shape is not None
         return onnx.helper.make_tensor_value_info(
             str(value.name), int(value.dtype), [int(str(d)) for d in value.shape]
@@ -150,7 +157,7 @@ def _interface(graph: ir.Graph, nodes: Sequence[ir.Node], made: onnx.GraphProto)
 def _ordered(
     graph: ir.Graph, partition: Partition
 ) -> Iterator[tuple[Region | None, list[ir.Node]]]:
-    """(region, its nodes) and (None, nodes of portable C) in the order they run."""
+    """Yield (region, its nodes) and (None, nodes of portable C), in the order in which they run."""
     position = {id(n): i for i, n in enumerate(graph)}
     regions = {r.index: r for r in partition.regions}
     open_: tuple[Region | None, list[ir.Node]] | None = None
@@ -168,7 +175,12 @@ def _ordered(
 
 
 def _marked(node: ir.Node, backend: str = "c", pattern: str = "") -> onnx.NodeProto:
-    """The node, with the backend that computes it (nothing inside a function: that says it)."""
+    """The node as ONNX writes it, with the backend and the pattern that compute it among its
+    properties.
+
+    Properties of aotc's own are left out; "" for `backend` or `pattern` sets none, as inside a
+    function, whose call says it.
+    """
     proto: onnx.NodeProto = ir.serde.serialize_node(node)
     own = [(p.key, p.value) for p in proto.metadata_props]
     del proto.metadata_props[:]

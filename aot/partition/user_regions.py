@@ -77,7 +77,9 @@ def _groups(labels: Sequence[str], homes: Sequence[int]) -> list[int]:
 
 
 def _contracted(preds: Preds, group: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
-    """(predecessors, members) of each contracted vertex."""
+    """(predecessors, members) of each contracted vertex; `group` has the contracted one per
+    vertex.
+    """
     needs: list[dict[int, None]] = [{} for _ in range(max(group, default=-1) + 1)]
     members: list[list[int]] = [[] for _ in needs]
     for v, before in enumerate(preds):
@@ -89,7 +91,10 @@ def _contracted(preds: Preds, group: Sequence[int]) -> tuple[list[list[int]], li
 
 
 def _cycle(preds: Preds, starts: Sequence[int]) -> list[int]:
-    """The vertices of a shortest cycle through one of `starts`, along its edges, or []."""
+    """Vertices of a shortest cycle through one of `starts`, along its edges; [] if there is none.
+
+    Vertices that no cycle leads to are removed first (Kahn's algorithm).
+    """
     after: list[list[int]] = [[] for _ in preds]
     waiting = [len(before) for before in preds]
     for v, before in enumerate(preds):
@@ -132,7 +137,12 @@ def _broken(
     members: Sequence[Sequence[int]],
     cycle: Sequence[int],
 ) -> ModelError:
-    """The error for a cycle of contracted vertices, spelled with the names of real ones."""
+    """The ModelError for a cycle of contracted vertices, spelled with the names of real ones.
+
+    `group` has the contracted vertex per vertex, `members` the reverse, `labels` the user's region
+    per vertex ("" for none), `cycle` contracted vertices along its edges. At most SHOWN names are
+    listed.
+    """
     named = [labels[members[g][0]] for g in cycle if labels[members[g][0]]]
     turn = next(i for i, g in enumerate(cycle) if labels[members[g][0]])
     ring = [*cycle[turn:], *cycle[:turn], cycle[turn]]

@@ -47,6 +47,7 @@ def made_inside(
 
 
 def _operand(match: Match) -> ir.Value:
+    """The value of which a view shows the bytes: the first input of its node."""
     value = match.root.ir.inputs[0]
     assert value is not None
     return value

@@ -295,9 +295,14 @@ def _take_harmless(graph: _Graph, state: _State) -> tuple[_State, int]:
 
 
 def _beam(graph: _Graph, upper: int, effort: int) -> list[int] | None:
-    """A good order with a peak below `upper`, None if the beam meets none.
+    """An order of all calls whose peak is below `upper` bytes of live arena, or None if none is
+    found.
 
-    The beam is as wide as the evaluations left allow, at least one state.
+    The order lists numbers of calls, first to last. `effort` is the number of evaluations that may
+    be spent; one evaluation prices one ready call after one set of calls that are done. At each
+    level one more call is done. Of equal sets the one with the lower peak, then the fewer live
+    bytes, stays; as many sets are kept as the effort left allows, at least one. When no effort is
+    left, only the first and last FEW ready calls are tried.
     """
     states = [graph.start(graph.bound())]
     for level in range(len(graph.preds)):

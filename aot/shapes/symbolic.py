@@ -315,7 +315,11 @@ def total(step: Callable[[Poly, Poly], Poly], start: Poly) -> Rule:
 
 
 def rounded(terms: Terms, node: ir.Node) -> list[Poly] | None:
-    """For operators that round fractions to integers: integers stay."""
+    """The polynomials of the result's elements for Floor, Ceil and Round, in row-major order.
+
+    They are those of the operand if every element is surely an integer. None, that is nothing
+    known, if an element may be a fraction or if the operand is absent or empty.
+    """
     source = node.inputs[0]
     own = [] if source is None else terms.of(source)
     return own if own and all(terms.is_whole(p) for p in own) else None

@@ -188,7 +188,12 @@ class _Graph:
         self.names |= {name for n in graph.node for name in n.output}
 
     def readers(self) -> Counter[str]:
-        """How often a value is read, by nodes, bodies and the caller."""
+        """By value name, the number of reads of the value in the graph.
+
+        A node counts once for each of its inputs that is the value, and once if its bodies mention
+        the name, however often; the graph counts once if the value is one of its outputs. Names
+        that only bodies define appear, too.
+        """
         count = Counter(self.outputs)
         for node in self.proto.node:
             count.update(name for name in node.input if name)

@@ -300,7 +300,9 @@ class QuantisedProduct:
 
     @staticmethod
     def conv_add_cases() -> Iterator[Case]:
-        """Test cases of `conv_add_pattern`."""
+        """Yield the test cases (inputs as arrays) of `conv_add_pattern`: a quantised Conv and an
+        addition.
+        """
         yield from conv_add_cases()
 
     @staticmethod

@@ -95,8 +95,10 @@ def is_quantised(value: ir.Value | None) -> bool:
     )
 
 
-def is_activation(value: ir.Value) -> bool:
-    """Whether the value has elements of 8 or 16 bits."""
+def has_quantised_dtype(value: ir.Value) -> bool:
+    """Whether the elements are integers of 8 or 16 bits, the types of quantised values; constants
+    count, too.
+    """
     kinds = ir.DataType
     return value.dtype in (kinds.INT8, kinds.UINT8, kinds.INT16, kinds.UINT16)
 
@@ -203,7 +205,7 @@ def fill_place(node: ir.Node) -> int | None:
 def moves_quantised(node: ir.Node, value: ir.Value) -> bool:
     """Whether ONNX and onnxruntime let this mover work on quantised values of the type of
     `value`."""
-    return is_byte(value) if bytes_only(node) else is_activation(value)
+    return is_byte(value) if bytes_only(node) else has_quantised_dtype(value)
 
 
 def bytes_only(node: ir.Node) -> bool:

@@ -28,7 +28,7 @@ from aot.normalise.quantised.common import (
     add_quantise,
     dequantised,
     fill_place,
-    is_activation,
+    has_quantised_dtype,
     is_quantise,
     is_weight,
     limits,
@@ -220,7 +220,7 @@ def _by_order(edit: Editor, node: ir.Node) -> None:
     if source is None or p is None or not p.per_tensor:
         return
     quantised = source.inputs[0]
-    if quantised is None or quantised.dtype is None or not is_activation(quantised):
+    if quantised is None or quantised.dtype is None or not has_quantised_dtype(quantised):
         return
     if quantised.dtype.bitwidth != 8 or p.scale < np.finfo(np.float32).tiny:
         return

@@ -19,7 +19,7 @@ from aot.ir.operators import trait_of
 from aot.ir.value_traits import Recurrent
 from aot.normalise.quantised.common import (
     dequantised,
-    is_activation,
+    has_quantised_dtype,
     is_byte,
     is_quantise,
     is_weight,
@@ -64,7 +64,7 @@ def _has_quantised(node: ir.Node) -> bool:
         return False
     x, *weights = makers
     if (
-        not is_activation(quantised_value(x))
+        not has_quantised_dtype(quantised_value(x))
         or is_weight(x)
         or not all(is_weight(m) for m in weights)
     ):
@@ -83,4 +83,4 @@ def _becomes_quantised(value: ir.Value) -> bool:
     after = single_use(value)
     if not is_quantise(after) or params_of(after) is None:
         return False
-    return is_activation(quantised_value(after))
+    return has_quantised_dtype(quantised_value(after))

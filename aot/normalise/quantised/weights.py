@@ -21,7 +21,7 @@ from aot.normalise.quantised.common import (
     Params,
     add_dequantise,
     dequantised,
-    is_activation,
+    has_quantised_dtype,
     is_dequantise,
     is_quantise,
     limits,
@@ -89,7 +89,7 @@ def _transpose(edit: Editor, node: ir.Node, transposed: str) -> None:
     if source is None or p is None:
         return
     data, quantised = array(source.inputs[0]), source.inputs[0]
-    if data is None or quantised is None or not is_activation(quantised):
+    if data is None or quantised is None or not has_quantised_dtype(quantised):
         return
     stored = edit.const(np.ascontiguousarray(data.T), str(quantised.name), quantised.dtype)
     axis = p.axis if p.per_tensor else 1 - p.axis

@@ -26,7 +26,7 @@ from aot.normalise.quantised.common import (
     bytes_only,
     dequantised,
     fill_place,
-    is_activation,
+    has_quantised_dtype,
     is_byte,
     is_quantise,
     limits,
@@ -57,7 +57,8 @@ def _is_mover(node: ir.Node) -> bool:
 
 
 def _is_wide(value: ir.Value) -> bool:
-    return is_activation(value) and not is_byte(value)
+    """Whether the elements of `value` are 16-bit integers (int16, uint16); constants count, too."""
+    return has_quantised_dtype(value) and not is_byte(value)
 
 
 def _kind(value: ir.Value | None) -> tuple[Params, ir.DataType] | None:

@@ -82,6 +82,11 @@ def _binary(op_type: str) -> Callable[[Spelling], None]:
 
 def _unary(op_type: str) -> Callable[[Spelling], None]:
     def rule(spelling: Spelling) -> None:
+        """Replace a com.microsoft operator by QuantizeLinear of `op_type` of DequantizeLinear(x).
+
+        Its operands are x, x's scale, x's zero point, and the scale (3) and zero point of the
+        result, which has the shape of x. UnsupportedError if x has several scales.
+        """
         x = spelling.operand(0)
         spelling.finish(spelling.add(op_type, [x], spelling.attributes(), shape=shape_of(x)), 3)
 

@@ -83,7 +83,10 @@ class Costs:
 
 
 def _estimate(pattern: Pattern, match: Match) -> float | None:
-    """Nanoseconds by the backend's own account; BackendError if that is none."""
+    """Nanoseconds of a match by the backend's own account, None if it has none.
+
+    BackendError if the account raises, or is negative or not finite.
+    """
     where = f"node {match.root.onnx_name} ({match.root.op_type})"
     name = f"{pattern.backend}.{pattern.name}"
     try:
@@ -105,12 +108,16 @@ def key_of(pattern: Pattern, match: Match) -> str:
 
 
 def _node(node: NodeRef) -> str:
+    """The operator and its attributes as text of a key: "Conv[group=1;strides=2x2]"."""
     attributes = node.ir.attributes
     shown = ";".join(f"{k}={_attribute(attributes[k])}" for k in sorted(attributes))
     return f"{node.op_type}[{shown}]" if shown else node.op_type
 
 
 def _attribute(attribute: ir.Attr) -> str:
+    """The value of an attribute as text of a key, or its type where the value is a tensor or a
+    graph.
+    """
     if attribute.type.name in ("INT", "INTS", "FLOAT", "FLOATS", "STRING", "STRINGS"):
         value: Any = attribute.value
         many = isinstance(value, list | tuple)
@@ -119,6 +126,7 @@ def _attribute(attribute: ir.Attr) -> str:
 
 
 def _value(value: ValueRef) -> str:
+    """Type and shape of a value as text of a key, with "*" behind a constant: "float32:8x3*"."""
     dims = "x".join(map(str, value.shape))
     return f"{value.dtype}:{dims}{'*' if value.is_const else ''}"
 
@@ -135,6 +143,9 @@ def macs_of(match: Match) -> int:
 
 
 def _macs(node: ir.Node) -> int:
+    """Multiply-accumulates of a node by the rule of its operator; 0 without a rule or with unknown
+    shapes.
+    """
     shapes = [_shape(v) for v in (*node.inputs[:2], node.outputs[0])]
     if None in shapes or len(shapes) < 3:
         return 0
@@ -144,6 +155,7 @@ def _macs(node: ir.Node) -> int:
 
 
 def _shape(value: ir.Value | None) -> tuple[int, ...] | None:
+    """The static shape of `value`, None if it has none."""
     if value is None or value.shape is None:
         return None
     return tuple(int(str(d)) for d in value.shape)
@@ -165,7 +177,11 @@ _MOST_NS = 1e18
 
 
 def read_costs(path: Path, cpu: str, lanes: int) -> Costs:
-    """The table that `aotc tune` wrote for `cpu`. Raises UsageError for anything else."""
+    """The table of costs that `aotc tune` wrote for `cpu`, for vectors of `lanes` floats.
+
+    UsageError if it cannot be read, is of another version or CPU, or has something else than
+    positive numbers.
+    """
     where = f"--tune {path}"
     read = read_json(path, "table of costs", UsageError)
     if not isinstance(read, dict) or read.get("version") != VERSION:

@@ -148,12 +148,17 @@ class Step(NamedTuple):
 
 
 def solve(problem: Problem, effort: int = EFFORT) -> Solution | None:
-    """The cheapest solution found, with the best bound found; None if tiles cover no graph."""
+    """The cheapest solution found, with the best bound found; None if no tiles cover the graph.
+
+    Beams of growing width are tried until one is proven, or until the next would need more than
+    `effort` steps in all.
+    """
     search = Search(problem)
     best, spent = None, 0
     for width in WIDTHS:
         found = search.run(width, best)
         spent, best = spent + search.steps, found or best
+        # The next width takes about eight times as many steps.
         if (best is not None and best.bound >= best.total) or spent * 8 > effort:
             break
     return best
@@ -163,6 +168,12 @@ class Search:
     """The search on one problem; `steps` counts the ways that the last run looked at."""
 
     def __init__(self, problem: Problem) -> None:
+        """Prepare `problem`: moves per node, bounds of what is left, and readers of each value as
+        bit sets.
+
+        `_tracked` says per owner whether it matters which region a tile is in (entering or borders
+        cost).
+        """
         self.problem = problem
         self.steps = 0
         self._tracked = [bool(e or b) for e, b in zip(problem.enter, problem.border, strict=True)]
@@ -277,7 +288,12 @@ class Search:
                 yield from self._placed(way, index, cost + self.problem.tiles[index].cost)
 
     def _placed(self, way: Way, index: int, cost: float) -> Iterator[Step]:
-        """The tile in every region that it may join, in one of its own, or in none."""
+        """Yield the steps that place tile `index`: in each region that it may join, in a new one,
+        or in none.
+
+        `cost` are nanoseconds of `way` with the tile itself; conversions and entering are added. A
+        region cannot be joined if an operand needs it by way of something outside.
+        """
         tile = self.problem.tiles[index]
         spent, values, made = self._laid_out(way, index)
         cost, knowns = cost + spent, [way.values[v] for v in tile.reads]
@@ -296,6 +312,7 @@ class Search:
                 joined, here = region._replace(needs=region.needs | before), region.place
                 yield self._put(way, index, cost, joined, (here, 1 << here), (values, made))
         used = {r.place for r in way.regions}
+        # Places of regions that are finished are used again, so sets of regions stay small.
         place = next(i for i in range(len(used) + 1) if i not in used)
         fresh = Region(place, way.begun, *kind, needs)
         cost += self.problem.enter[tile.owner]
@@ -310,7 +327,12 @@ class Search:
         results: tuple[int, int],
         laid: tuple[tuple[tuple[int, Known], ...], Sequence[int]],
     ) -> Step:
-        """The tile in a region or in none; `results` are home and needs of what it makes."""
+        """The step that puts tile `index` in `region`, or in none (None), with border copies added
+        to `cost`.
+
+        `results` are (place of the region, set of regions needed) of each value that the tile
+        makes; `laid` are (values that were converted, layouts of values made).
+        """
         tile = self.problem.tiles[index]
         more, passages = self._passed(way, tile, region)
         made = [
@@ -327,7 +349,12 @@ class Search:
         values: tuple[tuple[int, Known], ...],
         made: Sequence[int],
     ) -> Step:
-        """A view goes where its operand is, if that can hold it."""
+        """The step of a view: it goes where its operand is if `held` has that owner, else in no
+        region.
+
+        `cost` are nanoseconds so far, `values` what was converted, `made` the layout of the result.
+        A border copy that is owed becomes due if the view is a result of the graph.
+        """
         tile = self.problem.tiles[index]
         assert tile.held is not None
         operand = way.values[tile.reads[0]]
@@ -366,7 +393,12 @@ class Search:
     def _passed(
         self, way: Way, tile: Tile, region: Region | None
     ) -> tuple[float, tuple[tuple[int, Passage], ...]]:
-        """Nanoseconds for values that pass the border of a region, and what becomes of them."""
+        """(nanoseconds, changes) for values that pass the border of a region as `tile` goes into
+        `region`.
+
+        A value is copied out of its region once, when the first reader outside comes, and into each
+        region once. Changes are a new `Passage` per value.
+        """
         problem = self.problem
         if not self._bordered:
             return 0.0, ()
@@ -390,7 +422,12 @@ class Search:
         return spent, tuple(changed.items())
 
     def _taken(self, step: Step, node: int) -> tuple[Way, bool]:
-        """The way that a step leads to, and whether nothing that may matter was forgotten."""
+        """(way, exact): the way that a step leads to, and whether nothing that may matter was
+        forgotten.
+
+        Values whose readers are covered, and regions that nothing can join any more, are dropped.
+        Of more than MOST_OPEN regions the oldest is closed, which may lose the best solution.
+        """
         way = step.way
         if step.tile < 0:
             return way._replace(cost=step.cost, open=way.open | 1 << node), True
@@ -442,6 +479,7 @@ def _bit(place: int) -> int:
 
 
 def _union(sets: Iterable[int]) -> int:
+    """The union of bit sets."""
     every = 0
     for one in sets:
         every |= one
@@ -457,7 +495,7 @@ def _closure(regions: Sequence[Region], needs: int) -> int:
 
 
 def _finished(regions: Sequence[Region], values: dict[int, Known]) -> int:
-    """The set of regions that no tile can join that reads one of `values`."""
+    """The set of regions that no tile can join which reads one of `values`, as bits by place."""
     every = sum(1 << r.place for r in regions)
     gone = every
     for known in values.values():

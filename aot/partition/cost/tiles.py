@@ -87,6 +87,7 @@ class Tiles:
         )
 
     def _number(self, value: ir.Value) -> int:
+        """The number of a value, a new one at its first mention."""
         number = self._numbers.setdefault(id(value), len(self.values))
         if number == len(self.values):
             self.values.append(ValueRef(value))
@@ -126,7 +127,11 @@ class Tiles:
     def _laid_out(
         self, index: int, incoming: tuple[tuple[int, int], ...]
     ) -> tuple[list[int], list[int]]:
-        """The layouts that a match wants its operands in, and those of its results."""
+        """(layouts of operands, layouts of results) that the match of tile `index` chooses, as
+        numbers.
+
+        `incoming` has (layout, owner that made the value) for each value that the tile reads.
+        """
         key = index, incoming
         if key not in self._known:
             pattern, match, _ = self.items[index]
@@ -158,6 +163,9 @@ class Tiles:
         return self._known[key]
 
     def _convert(self, value: int, there: int, here: int) -> float:
+        """Nanoseconds to convert value number `value` from layout `there` to `here`; 0 if bytes are
+        equal.
+        """
         layouts = list(self._layouts)
         ref = self.values[value]
         if same_bytes(ref.shape, layouts[there], layouts[here]):
@@ -179,7 +187,11 @@ class Tiles:
     def _borders(
         self, graph: ir.Graph, items: Sequence[Selected], entered: Mapping[int, Backend]
     ) -> float:
-        """Nanoseconds for values that enter or leave the regions `entered`."""
+        """Nanoseconds for values that enter or leave `entered`, backends by number of their region.
+
+        A value pays once per region that it enters and once where it leaves; views count as their
+        base.
+        """
         shown: dict[int, ir.Value] = {}
         made: dict[int, int] = {}  # id() of a value → the region that makes it
         crossing: dict[tuple[int, int], ValueRef] = {}
@@ -205,7 +217,9 @@ class Tiles:
         return spent
 
     def _conversions(self, graph: ir.Graph, items: Sequence[Selected]) -> float:
-        """Nanoseconds for values that are read in another layout than they are made in."""
+        """Nanoseconds for values read in another layout than they are made in, once per value and
+        layout.
+        """
         plan = assign_layouts(Partition(tuple(items), ()), self.costs.lanes)
         wanted = [
             (v, placed.layouts[name])
@@ -222,7 +236,9 @@ class Tiles:
         )
 
     def price(self, name: str, match: Match) -> Price:
-        """What the nodes of a match cost with each backend; backend `name` was chosen."""
+        """The least nanoseconds for the nodes of `match` with each backend; the backend `name` was
+        chosen.
+        """
         nodes = frozenset(self._places[id(n.ir)] for n in match.nodes)
         near = sorted({i for n in nodes for i in self._covering[n]})
         inside = [i for i in near if nodes.issuperset(self.tiles[i].covers)]

@@ -237,6 +237,15 @@ class _Decision:
     """
 
     def __init__(self, program: Program, uses: Uses) -> None:
+        """Put every root in the arena (temporaries and scratch) into a cluster of its own, at byte
+        0 of it.
+
+        `live[t]` are the bytes that are live during call t, `total` is their sum. `peaks` is a heap
+        of (-bytes, call), whose outdated entries `cost` drops. `offset[root]` is the first byte of
+        the root in the frame of its cluster, `used` lists the sharings that were applied, `visits`
+        counts the steps compared. In idle steps of a root its bytes hold nothing and are not
+        counted.
+        """
         self.used: list[Sharing] = []
         self.visits = 0
         self.live = [0] * len(program.calls)

@@ -86,6 +86,7 @@ def _axes(value: ir.Value) -> range:
 
 
 def _dynamic(x: DynamicDims, value: ir.Value) -> frozenset[int]:
+    """The numbers (0 to rank - 1) of the axes of `value` whose size only a run decides."""
     return frozenset(x.of(value))
 
 

@@ -101,9 +101,12 @@ def edge(x: DynamicDims, node: ir.Node, data: ir.Value, axis: int) -> ir.Value:
 
 
 def means(x: DynamicDims, data: ir.Value, node: ir.Node, axes: Sequence[int]) -> ir.Value:
-    """The mean of `data` over `axes`, which keep one element; padding along them is not counted.
+    """Add nodes in front of `node` that compute the mean of the floating-point `data` over `axes`.
 
-    The divisor is the number of elements that are no padding, computed by the run.
+    `axes` are numbers from 0 to rank - 1; the result has the type of `data` and size 1 along them.
+    A dynamic axis is stored at its upper bound: its padding counts as 0 in the sum, and the divisor
+    uses its size of the run (int64, shape [1]). Dynamic axes outside of `axes` stay dynamic in the
+    result.
     """
     kind, shape = int(data.dtype or 0), shape_of(data)
     own = x.of(data)

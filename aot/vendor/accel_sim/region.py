@@ -166,6 +166,11 @@ class Lowering:
 
     @staticmethod
     def _used(c: Recorder, value: ValueRef, places: Mapping[str, Handle], written: bool) -> Operand:
+        """The operand by which a call reads `value`, or writes it if `written`.
+
+        A value that one program of the region hands to a later one has a temporary in `places`, by
+        the name of the value; any other is used itself.
+        """
         what = places.get(value.name, value)
         return c.write(what) if written else c.read(what)
 
