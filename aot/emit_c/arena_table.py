@@ -131,7 +131,11 @@ def _calls(program: Program) -> Mapping[str, Sequence[int]]:
 def _live(
     program: Program, plan: Plan, calls: Mapping[str, Sequence[int]], name: str
 ) -> tuple[int, int]:
-    """The first and the last call that needs a tensor."""
+    """(first, last): indices of the first and the last call that needs the bytes of tensor `name`.
+
+    `calls` has the indices of calls that touch a tensor, ascending, by name; a view falls back on
+    its owner. Inputs are needed from the start, outputs and true shapes to the end, states always.
+    """
     touched = calls.get(name) or calls.get(program.base(name)[0]) or (0,)
     first, last = touched[0], touched[-1]
     if name in program.carried:

@@ -61,6 +61,7 @@ def place_constants(program: Program, byte_order: str = "little") -> Constants:
     same = _duplicates(arrays, {n: tensors[n].section for n in used})
     owners = _owners(used, same)
     unique = [n for n in arrays if same[n] == n]
+    # Weights that go to a file leave only sections of boards in C.
     least = TABLE_BYTES if program.weights == "embedded" else -1
     small = {n for n in unique if arrays[n].nbytes <= least or tensors[n].section}
     if least > 0 and sum(arrays[n].nbytes for n in unique if n not in small) <= FILE_BYTES:
@@ -89,6 +90,10 @@ def _owners(used: Mapping[str, set[str]], same: Mapping[str, str]) -> dict[str, 
 
 
 def _stored(program: Program, name: str) -> Constant:
+    """The elements of constant `name` in the byte order of this machine; deferred ones as they are.
+
+    InternalError if they are not as many bytes as the tensor.
+    """
     data = program.consts[name]
     if isinstance(data, Deferred):
         return data
@@ -99,6 +104,9 @@ def _stored(program: Program, name: str) -> Constant:
 
 
 def _ordered(data: Constant, byte_order: str) -> Constant:
+    """`data` in `byte_order` ("little", "big"); parts of a deferred constant are swapped as they
+    come.
+    """
     if byte_order == sys.byteorder:
         return data
     if isinstance(data, Deferred):
@@ -119,10 +127,12 @@ def _duplicates(arrays: Mapping[str, Constant], sections: Mapping[str, str]) -> 
 
 
 def _equal_arrays(arrays: Mapping[str, Array], sections: Mapping[str, str]) -> dict[str, str]:
+    """Each name → the first with the same dtype, bytes and section."""
     by_head: dict[tuple[int, str, bytes, str], list[str]] = {}
     same = {}
     for name, data in arrays.items():
         raw = data.reshape(-1).view(np.uint8)
+        # The first 256 bytes tell most arrays apart without reading all of them.
         candidates = by_head.setdefault(
             (data.nbytes, data.dtype.str, raw[:256].tobytes(), sections[name]), []
         )

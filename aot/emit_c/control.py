@@ -40,7 +40,13 @@ def statements(spelling: Spelling, specialise: str) -> list[str]:
 
 
 def numbered(spelling: Spelling, specialise: str) -> list[tuple[int, str]]:
-    """The statements of `statements`, each with the number of the first call that it makes."""
+    """The statements that make the calls of a program, each with the index of the first call it
+    makes.
+
+    A segment that runs by rows, a call with bodies, and a region are one statement each.
+    `specialise` says which calls get functions of their own. Functions of bodies go to
+    `spelling.inner`.
+    """
     steps: list[tuple[int, str]] = []
     last = -1
     segments = {s.first: k for k, s in enumerate(spelling.program.segments)}
@@ -64,7 +70,9 @@ def numbered(spelling: Spelling, specialise: str) -> list[tuple[int, str]]:
 
 
 def _rows(spelling: Spelling, number: int) -> str:
-    """The statement that makes the rows of a segment; what it wrote is traced behind it."""
+    """The C statement that makes the rows of segment `number`, and those that trace what it
+    wrote.
+    """
     segment = spelling.program.segments[number]
     calls = range(segment.first, segment.last + 1)
     lines = [f"Calls {segment.first} to {segment.last}, row by row, are in a file of their own:"]
@@ -79,7 +87,9 @@ def _rows(spelling: Spelling, number: int) -> str:
 
 
 def _control(spelling: Spelling, call: Call, specialise: str) -> str:
-    """Spell the function of an If or a Loop behind those of its bodies; its name."""
+    """Spell the function of an If or a Loop, behind those of its bodies, into `spelling.inner`; its
+    name.
+    """
     kind = "if" if call.steps is None else "loop"
     name = spelling.macros.names.name(
         f"{prefix(spelling.root.name)}{kind}_", ctext.ident(call.origin.nodes[-1])
@@ -140,7 +150,12 @@ def _call_body(spelling: Spelling, call: Call, body: Body, name: str, indent: st
 
 
 def _fixed(spelling: Spelling, call: Call, body: Body, indent: str) -> list[str]:
-    """Where the ends of a body are that stay in place."""
+    """C lines that put the places of a body's operands and results that stay in place into `from`
+    and `to`.
+
+    A `wire` with a stride moves from step to step and is left out; an array without entries gets
+    NULL.
+    """
     lines = []
     for array, wires in (("from", body.ins), ("to", body.outs)):
         for k, wire in enumerate(wires):
@@ -158,6 +173,9 @@ def _fixed(spelling: Spelling, call: Call, body: Body, indent: str) -> list[str]
 
 
 def _if(spelling: Spelling, call: Call, names: Sequence[str]) -> list[str]:
+    """C lines of an If: the condition is argument 0, `names` are the functions of its two
+    bodies.
+    """
     then, other = call.bodies
     lines = [*_arrays(call.bodies)]
     same = (then.ins, then.outs) == (other.ins, other.outs)
@@ -171,6 +189,11 @@ def _if(spelling: Spelling, call: Call, names: Sequence[str]) -> list[str]:
 
 
 def _loop(spelling: Spelling, call: Call, name: str) -> list[str]:
+    """C lines of a Loop whose body is the function `name`.
+
+    States are copied into the body's arena before the loop and out of it behind; pointers to slices
+    of what is walked along are set in every step.
+    """
     (body,) = call.bodies
     steps = call.steps
     assert steps is not None
@@ -195,7 +218,9 @@ def _loop(spelling: Spelling, call: Call, name: str) -> list[str]:
 
 
 def _count(spelling: Spelling, call: Call) -> str:
-    """The most steps that are taken, in C."""
+    """The C expression for the most steps that a loop takes: by its bound, its trip count, its
+    condition.
+    """
     steps = call.steps
     assert steps is not None
     most = ctext.integer(steps.most) if steps.most >= 0 else "INT64_MAX"
@@ -212,7 +237,9 @@ def _slice(wire: Wire) -> str:
 
 
 def _copies(spelling: Spelling, call: Call, body: Body, first: bool) -> list[str]:
-    """The first values of states into the arena of the body, or their last values out of it."""
+    """C lines that copy states into the arena of the body (`first`), or their last values out of
+    it.
+    """
     assert body.plan is not None
     lines = []
     for name, (before, after) in zip(body.program.carried, body.carried, strict=True):

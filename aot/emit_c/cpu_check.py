@@ -105,7 +105,11 @@ def cpu_check(target: Target) -> CpuCheck | None:
 
 
 def _needs(target: Target, words: Words) -> list[tuple[Word, int]]:
-    """The bits that must be set, word by word; the registers that the system saves come second."""
+    """(word of a CPU register, bits that must be set in it) for the units that `target` requires.
+
+    On x86-64 the first word also asks whether the system saves registers (OSXSAVE), and the second,
+    XCR0, says which ones.
+    """
     bits = {
         w: sum(1 << n for f, n in named.items() if f in target.requires)
         for w, named in words.items()
@@ -137,6 +141,7 @@ def _saved(name: str) -> int:
 
 
 def _refuse_unknown(target: Target, words: Words) -> None:
+    """Raise TargetError if `target` requires a unit that no word of its architecture tells."""
     known = [name for named in words.values() for name in named]
     unknown = [f for f in target.requires if f not in known]
     if unknown:

@@ -153,10 +153,14 @@ def _folded(line: str, room: int, hang: int) -> list[str]:
 
 
 def integer(value: int) -> str:
-    """An integer constant expression of at most 64 bits that fits its type without a warning."""
+    """An integer constant expression in C of at most 64 bits that fits its type without a warning.
+
+    InternalError beyond 64 bits.
+    """
     if -(2**31) < value < 2**31:
         return str(value)
     if value == -(2**63):
+        # C has no negative literals: 9223372036854775808 alone does not fit int64_t.
         return "(-INT64_C(9223372036854775807) - 1)"
     if -(2**63) < value < 2**63:
         return f"INT64_C({value})"
@@ -190,6 +194,7 @@ def float64(value: float) -> str:
 
 
 def _to_float32(value: float) -> float:
+    """`value` rounded to float32; InternalError if it is beyond the largest one."""
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError as error:
@@ -283,6 +288,7 @@ def fenced(table: str) -> str:
 
 
 def _element(value: int | float, kind: str) -> str:
+    """One element of an array whose C type is `kind`, as a literal of that type."""
     if kind == "uint64_t":
         return f"UINT64_C({value})"
     if kind == "uint32_t":
@@ -293,7 +299,9 @@ def _element(value: int | float, kind: str) -> str:
 
 
 def wrap(items: Sequence[str], indent: str = "    ", width: int = 98) -> str:
-    """`items` with commas, filled into lines."""
+    """`items` with commas between, filled into lines of at most `width` columns that begin with
+    `indent`.
+    """
     lines, line = [], indent
     for item in items:
         if len(line) + len(item) + 2 > width and line.strip():

@@ -46,6 +46,9 @@ def _error(what: str) -> list[str]:
 
 
 def _instructions(name: str, target: Target) -> list[str]:
+    """Preprocessor lines that refuse a compiler whose flags lack the vector unit of `target`; []
+    elsewhere.
+    """
     tests = []
     if target.arch == "x86_64":
         tests.append("!defined(__x86_64__)")
@@ -74,6 +77,7 @@ def _width(name: str, target: Target) -> list[str]:
 
 
 def _byte_order(name: str, target: Target) -> list[str]:
+    """Preprocessor lines that refuse a compiler of another byte order than the constants have."""
     order = f"__ORDER_{target.byte_order.upper()}_ENDIAN__"
     other = f"defined(__BYTE_ORDER__) && __BYTE_ORDER__ != {order}"
     text = f"the constants of {name} are {target.byte_order}-endian: generate it for this target"
@@ -81,6 +85,7 @@ def _byte_order(name: str, target: Target) -> list[str]:
 
 
 def _floats(name: str) -> list[str]:
+    """Preprocessor lines that refuse flags under which floats are not those of IEEE 754."""
     loose = f"{name} needs the floats of IEEE 754: compile it without -ffast-math and its parts"
     wider = f"{name} needs floats that are rounded to their type: compile it without -mfpmath=387"
     return [*refuse(_LOOSE, loose), *refuse(_WIDER, wider)]

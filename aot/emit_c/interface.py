@@ -52,6 +52,7 @@ def halfway(program: Program) -> str:
 
 
 def _status(call: Call) -> str:
+    """The aot_status that NAME_run returns when `call` fails, by its name in C."""
     if call.backend != "c":
         return "AOT_VENDOR"
     return "AOT_TOO_LONG" if call.kernel.startswith("aot_text") else "AOT_BAD_SHAPE"
@@ -96,6 +97,11 @@ def _table(ctype: str, name: str, rows: Sequence[str]) -> str:
 
 
 def _spec(extents: int, tensor: Tensor) -> str:
+    """The row of a tensor in the table that NAME_check reads.
+
+    It has the index of its first extent, rank, DLPack's type code, bits and bytes of an element,
+    bytes.
+    """
     d = tensor.dtype
     return f"{{{extents}, {len(tensor.shape)}, {d.dl_code}, {d.bits}, {d.nbytes}, {tensor.nbytes}}}"
 
@@ -148,7 +154,12 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
 
 
 def _pushed(program: Program) -> dict[str, object]:
-    """What templates are told of an input that comes by rows; {} without."""
+    """Values for templates about the input that comes by rows; {} if there is none.
+
+    `rows` is how many rows there are, `row_bytes` the bytes of one, `piece_bytes` those of one
+    channel of a row, `plane` and `image_plane` elements from channel to channel in a row and in an
+    image, `calls` the calls that run by rows.
+    """
     if not program.pushed:
         return {}
     tensor, call = program.tensors[program.pushed], program.calls[0]
@@ -169,6 +180,9 @@ def _pushed(program: Program) -> dict[str, object]:
 
 
 def _inside_comment(e: DynamicDimension) -> str:
+    """A comment's line about a dynamic dimension: its name, least and most size, and where
+    it is.
+    """
     places = ", ".join(f"axis {axis} of input {i}" for i, axis in e.axes)
     return " *   " + _inside(f"{ctext.plain(e.name)}, {e.least} to {e.most}: {places}")
 
@@ -285,7 +299,9 @@ def example(program: Program) -> dict[str, object]:
 
 
 def _places(program: Program, tensors: Sequence[Tensor], what: str) -> list[str]:
-    """Declarations of pointers into the arena, one for each tensor."""
+    """C lines that declare a pointer into the arena for each tensor; `what` is "input" or
+    "output".
+    """
     lines = []
     for i, t in enumerate(tensors):
         label_ = f"{what}{i}"
@@ -297,6 +313,7 @@ def _places(program: Program, tensors: Sequence[Tensor], what: str) -> list[str]
 
 
 def _buffer(program: Program, tensor: Tensor, what: str, index: int) -> str:
+    """C lines that declare the data and the shape of a caller's tensor for the example."""
     size = f"TVMGEN_{program.name.upper()}_{identifier(tensor).upper()}_SIZE"
     count = f"{size} / sizeof({tensor.dtype.c})" if tensor.nbytes else "1"
     note = ctext.comment(f"{label(tensor)} {kind(tensor)}")
@@ -308,6 +325,7 @@ def _buffer(program: Program, tensor: Tensor, what: str, index: int) -> str:
 
 
 def _wrap(tensor: Tensor, what: str, index: int) -> str:
+    """The C line that makes a DLTensor of the example's buffer `what` `index`."""
     d = tensor.dtype
     return (
         f"    DLTensor {what}{index} = tensor({what}{index}_data, {what}{index}_shape, "

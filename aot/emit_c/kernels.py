@@ -64,6 +64,11 @@ def collect(headers: Iterable[str]) -> Headers:
 
 
 def _included(path: Path, content: bytes) -> list[Path]:
+    """Paths of the headers that a header includes, but public ones; beside it or among aotc's
+    kernels.
+
+    BackendError for a header of "aot/" that bundles do not have.
+    """
     paths = []
     for match in _INCLUDE.finditer(content):
         name = match.group(1).decode("utf-8", "replace")
@@ -97,6 +102,9 @@ def _fields(texts: Iterable[str]) -> dict[str, dict[str, str]]:
 
 
 def _members(body: str) -> dict[str, str]:
+    """C type by name of the members that the `body` of a struct declares; arrays have their
+    element's.
+    """
     members: dict[str, str] = {}
     for declaration in body.split(";"):
         match = re.match(r"\s*(?:const\s+)?(\w+)\s+(.*)\Z", declaration, re.DOTALL)

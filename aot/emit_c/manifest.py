@@ -127,7 +127,9 @@ def _marked(tensors: list[dict[str, Any]], texts: Sequence[str]) -> list[dict[st
 
 
 def _inputs(program: Program, plan: Plan) -> list[dict[str, Any]]:
-    """The inputs; `shape` has upper bounds on the axes `extents`, whose size a run says."""
+    """The manifest's list of inputs; `shape` has upper bounds on the axes `extents`, sized by a
+    run.
+    """
     axes: dict[int, list[int]] = {}
     for dimension in program.dynamic_dims:
         for index, axis in dimension.axes:
@@ -150,6 +152,9 @@ def _outputs(program: Program, plan: Plan) -> list[dict[str, Any]]:
 
 
 def _tensor(program: Program, plan: Plan, tensor: Tensor) -> dict[str, Any]:
+    """The manifest's record of an input or output, with its offset (bytes) if it is in the
+    arena.
+    """
     place = arena_offset(program, plan, tensor.name) if program.io == "arena" else None
     return {
         **({} if place is None else {"arena_offset": place}),
@@ -174,6 +179,10 @@ def _quantisation(program: Program, tensor: str) -> dict[str, Any] | None:
 
 
 def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
+    """The manifest's record of memory in bytes: arena with bounds and proofs, variables, constants.
+
+    `buffers` lists tensors in the arena with offset, bytes, and first and last call.
+    """
     caller = interface.inputs(program) + interface.outputs(program)
     constants = place_constants(program, target.byte_order)
     return {
@@ -231,6 +240,12 @@ def _node(
     fresh: set[str],
     read: Sequence[tuple[Tensor, Sequence[int]]],
 ) -> dict[str, Any]:
+    """The manifest's record of call `index` and of its bodies.
+
+    `names` are the user's names of nodes, `last` the last call that writes a tensor, `fresh`
+    constants that no call before it has counted (changed), `read` tensors read with the calls that
+    made them.
+    """
     bodies = [_body(b, names, fresh) for b in call.bodies]
     inner = sum(n["constant_bytes"] for b in bodies for n in b["nodes"])
     return {
@@ -302,10 +317,12 @@ def _offsets(program: Program, plan: Plan, call: Call) -> dict[str, int]:
 
 
 def _regions(program: Program, fallbacks: Sequence[RegionFallback]) -> list[dict[str, Any]]:
+    """The manifest's record of each region: its backend, its calls' indices, its fallback."""
     own = {t.region: t for t in fallbacks}
     regions: dict[int, dict[str, Any]] = {}
     for index, call in enumerate(program.calls):
         if call.region >= 0:
+            # A call that waits for a region has its number plus WAITS.
             number = call.region % WAITS
             made = {
                 "region": number,
@@ -318,7 +335,10 @@ def _regions(program: Program, fallbacks: Sequence[RegionFallback]) -> list[dict
 
 
 def _inner_regions(program: Program, fallbacks: Sequence[RegionFallback]) -> list[dict[str, Any]]:
-    """The regions in bodies: what leaves the call that has the body is all that is seen of them."""
+    """The manifest's record of regions in bodies of If and Loop, by their number.
+
+    Their call is the one with the body; only the results of that call (`leaves`) can be compared.
+    """
     own = {t.region: t for t in fallbacks}
     found: dict[int, dict[str, Any]] = {}
     for index, around in enumerate(program.calls):
@@ -344,6 +364,7 @@ def _fallback(fallback: RegionFallback | None) -> dict[str, Any]:
 
 
 def _refusals(partition: Partition | None, names: Mapping[str, str]) -> list[dict[str, str]]:
+    """The manifest's list of refusals: who did not take a node, and the reason."""
     if partition is None:
         return []
     return [

@@ -88,6 +88,7 @@ def is_reserved(name: str) -> bool:
 
 
 def _stem(source: Any) -> str:
+    """The file's name without folder and suffix; "model" for a model that is no file."""
     if isinstance(source, str | os.PathLike):
         return PurePath(os.fsdecode(source)).stem
     return "model"

@@ -89,7 +89,9 @@ def package_files(kind: str, compiled: Compiled) -> dict[str, File]:
 
 
 def _values(compiled: Compiled) -> dict[str, object]:
-    """What the templates are told of the model, whatever the package."""
+    """Values for the templates of every package: names, flags, inputs and outputs, sizes in
+    bytes.
+    """
     program, target, memory = compiled.program, compiled.target, compiled.manifest["memory"]
     return {
         "NAME": program.name.upper(),

@@ -175,6 +175,7 @@ def _rendered(name: str, constants: Constants, board: bool) -> dict[str, str]:
 
 
 def _toolchain(target: Target) -> bytes:
+    """The target's CMake toolchain file; TargetError if there is none."""
     ctext.ident(target.toolchain.replace("-", "_"))  # no path
     path = cmake() / "toolchains" / f"{target.toolchain}.cmake"
     if not path.is_file():
@@ -183,6 +184,9 @@ def _toolchain(target: Target) -> bytes:
 
 
 def _copied(target: Target) -> dict[str, File]:
+    """Files that every bundle has as they are in aotc: headers, licence, style, toolchain;
+    by path.
+    """
     root = runtime_c()
     private = (*PRIVATE, "aot_cpu.h") if cpu_check(target) else PRIVATE
     return {
@@ -251,7 +255,11 @@ def _runner(
     samples: Sequence[Sample],
     memory: int,
 ) -> dict[str, File]:
-    """The program that runs the model on files: on hosts, or an image for the board."""
+    """Files of the program that runs the model on data: on hosts from files, or as an image of the
+    board.
+
+    `memory` are bytes of variables of vendors, `samples` what the board's image checks.
+    """
     if target.board:
         needs = _needs(program, plan, constants, memory)
         needs = replace(needs, constants=needs.constants + vector_bytes(program, samples))
@@ -261,6 +269,7 @@ def _runner(
 
 
 def _selftest(program: Program, options: Options, samples: Sequence[Sample]) -> dict[str, File]:
+    """Files of the self-test with `samples` as C arrays; {} without samples."""
     if not samples:
         return {}
     text = spell_selftest(program, samples, options.accuracy)
@@ -279,6 +288,7 @@ def _frame_check(stack: int | None) -> str:
 
 
 def _needs(program: Program, plan: Plan, constants: Constants, memory: int) -> Needs:
+    """The bytes that the board's memories must hold; `memory` are those of vendors' variables."""
     needs = needs_of(program, plan.arena_bytes, constants.nbytes)
     return replace(needs, io=needs.io + memory)
 
@@ -293,6 +303,10 @@ def _values(
     vendors: Vendors,
     fallbacks: Sequence[RegionFallback],
 ) -> dict[str, object]:
+    """Values for all templates of a bundle; a template raises for a name that is not here.
+
+    `math` says whether a kernel needs libm.
+    """
     name = program.name
     given = ["_given"] if weights.has_weights_file(program) else []
     parts = ["", "_run", "_arena", "_static", "_tvmgen", *given]

@@ -94,7 +94,7 @@ def spell_vendor(
     specialise: str,
     backend: Backend,
 ) -> str:
-    """The calls of a vendor's regions, and its objects."""
+    """The C file of a vendor: its objects and a function per region."""
     vendor = backend.name
     s = spelling(program, plan, constants, headers_of(program, vendor), specialise)
     s.failed = ctext.ident(backend.error) if backend.error else ""
@@ -106,6 +106,7 @@ def spell_vendor(
         for region in dict.fromkeys(c.region for c in part.calls if c.region in regions):
             functions += _renamed(program, part, region, backend)
             steps = [step(own, i, c) for i, c in enumerate(part.calls) if c.region == region]
+            # Without coherent caches the CPU must write back first and forget afterwards.
             steps = _with_cache(own, region, steps, backend)
             functions += _function(program, part, region, steps)
     macro = without(vendor)
@@ -157,7 +158,9 @@ def _spellings(spelling: Spelling, specialise: str) -> Iterator[tuple[Program, S
 
 
 def _with_cache(spelling: Spelling, region: int, steps: list[str], backend: Backend) -> list[str]:
-    """`steps` between the vendor's calls for what enters and what leaves a region."""
+    """`steps` between the vendor's calls on caches: clean for all at the border, invalidate for
+    results.
+    """
     enters, leaves = border(spelling.program, region)
     before, behind = [], []
     if backend.clean:
@@ -170,12 +173,17 @@ def _with_cache(spelling: Spelling, region: int, steps: list[str], backend: Back
 
 
 def _on_bytes(spelling: Spelling, function: str, arg: Arg) -> str:
+    """The C statement that calls `function` with the address and the bytes of a tensor."""
     bytes_ = spelling.program.tensors[arg.tensor].nbytes
     return ctext.call(ctext.ident(function), [pointer(spelling, arg), str(bytes_)])
 
 
 def border(program: Program, region: int) -> tuple[list[str], list[str]]:
-    """Tensors in memory that a region reads and does not make, and those it makes for others."""
+    """(enters, leaves): tensors that a region reads and does not make, and those it makes for
+    others.
+
+    Constants do not enter. Outputs, states and true shapes leave, too.
+    """
     inside = [c for c in program.calls if c.region == region]
     outside = [c for c in program.calls if c.region != region]
     made = {program.base(n)[0] for c in inside for n in c.writes()}
@@ -250,6 +258,9 @@ def standing_in(vendor: str) -> str:
 
 
 def _needs_memory(program: Program, vendor: str) -> str:
+    """The error of the preprocessor where portable C needs a larger arena than the bundle is built
+    for.
+    """
     name, macro = program.name, without(vendor)
     return f"{name}_{vendor}_portable.c wants another arena: all sources need -D{macro}"
 
@@ -344,7 +355,10 @@ def _border_calls(program: Program, fallback: RegionFallback) -> list[int]:
 def declarations(
     program: Program, fallbacks: Sequence[RegionFallback], own_weights: Sequence[str]
 ) -> str:
-    """What the files of the bundle know of regions, vendors' objects and fallbacks."""
+    """C declarations for the internal header: functions of regions, objects of vendors, fallbacks.
+
+    `own_weights` are names of blobs of constants of vendors' own.
+    """
     lines = []
     parts = {c.region: p for p in program.tree() for c in p.calls}
     for regions in regions_by_vendor(program).values():
@@ -443,7 +457,7 @@ def _fallback_files(
 
 
 def _weights(name: str, owner: str, blob: Blob, target: Target) -> dict[str, File]:
-    """The files of the constants called `name`_weights in the bundle of model `owner`."""
+    """The files, by path, of the constants called `name`_weights in the bundle of model `owner`."""
     values: dict[str, object] = {
         "name": name,
         "owner": owner,

@@ -12,6 +12,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 
 @cache
 def _environment() -> Any:
+    """Jinja2 with delimiters that neither C nor CMake uses; an unknown name is an error."""
     import jinja2
 
     # Delimiters that neither C nor CMake uses.

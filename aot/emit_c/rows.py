@@ -85,6 +85,7 @@ def row_arguments(root: Program, program: Program, number: int) -> list[str]:
 
 
 def _head(program: Program, index: int, tail: str, before: str = "") -> str:
+    """The head of the C function of segment `index`; `tail` follows it and `before` precedes it."""
     passed = row_arguments(program, program, index)
     result = "aot_status" if program.pushed and index == 0 else "void"
     name = f"{before}{result} {segment_name(program, index)}"
@@ -94,7 +95,9 @@ def _head(program: Program, index: int, tail: str, before: str = "") -> str:
 def spell_rows(
     program: Program, plan: Plan, target: Target, constants: Constants, headers: Headers
 ) -> str:
-    """The whole file."""
+    """The C file of all segments: the table of places of rows, a function per call's row and per
+    segment.
+    """
     s = spelling(program, plan, constants, headers, "none")
     table = table_of(plan)
     functions = []
@@ -113,6 +116,12 @@ def spell_rows(
 
 
 def _segment(spelling: Spelling, table: Table, number: int, segment: Segment) -> list[str]:
+    """C of segment `number`: functions of rows, the order of calls as a table, and the loop over
+    it.
+
+    `made` counts the rows of each call. A pushed segment keeps it between calls, and returns
+    AOT_MORE where it needs a row that was not given yet.
+    """
     run = Run(spelling.program, segment.first, segment.last)
     made = [_row(spelling, table, run, index) for index, _ in run.calls()]
     name = local(spelling.program.name, f"steps{number}")
@@ -166,7 +175,10 @@ def _segment(spelling: Spelling, table: Table, number: int, segment: Segment) ->
 
 
 def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
-    """The function that makes one row of a call."""
+    """The C function that makes row `r` of call `index`.
+
+    Fields of the parameters that depend on the row are set in a copy `p`; the rest stays constant.
+    """
     call = spelling.program.calls[index]
     rowwise = call.rowwise
     assert rowwise is not None
@@ -203,6 +215,7 @@ _VALUES |= {"plane": "push->plane"}
 
 
 def _member(field: tuple[str, int, str]) -> str:
+    """The C lvalue of a parameter's field, or of element `at` of it if that is not negative."""
     name, at, _ = field
     return f"p.{ctext.ident(name)}" + (f"[{at}]" if at >= 0 else "")
 
@@ -237,7 +250,10 @@ def _argument(
     arg: object,
     lines: list[str],
 ) -> str:
-    """What is passed for argument `index`; `lines` get what has to stand before the call."""
+    """The C expression passed for argument `index` of the call that makes row `r`.
+
+    `lines` gets, in place, statements that must stand before the call.
+    """
     if isinstance(arg, Scalar):
         own = index - len(call.args) - bool(rowwise.sums)
         return "r" if own == 0 else str(arg.value)
@@ -269,7 +285,9 @@ def _one(spelling: Spelling, table: Table, arg: Arg, height: int, row: str) -> s
 
 
 def _window(spelling: Spelling, table: Table, arg: Arg, rowwise: Rowwise, lines: list[str]) -> str:
-    """The table of the rows of a window, filled before the call."""
+    """ "at", the C table of pointers to the rows of a window; `lines` gets, in place, what
+    fills it.
+    """
     window = rowwise.window
     assert window is not None
     root = spelling.program.base(arg.tensor)[0]

@@ -128,7 +128,7 @@ def _section(title: str, items: list[str]) -> list[str]:
 
 
 def _vendors(program: Program) -> list[str]:
-    """NAME_vendors_init and NAME_vendors_shutdown, where there are objects."""
+    """C lines of NAME_vendors_init and NAME_vendors_shutdown; [] where no vendor has objects."""
     vendors = [ctext.ident(v) for v in stateful(program)]
     if not vendors:
         return []
@@ -156,6 +156,7 @@ def _vendors(program: Program) -> list[str]:
 
 
 def _execute(program: Program, steps: list[tuple[int, str]]) -> str:
+    """The C function that makes all calls; with slices, the one that makes slice `index`."""
     head = f"aot_status {program.name}_execute"
     declared, unused = ["unsigned char *arena"], ["arena"]
     if program.io != "arena":

@@ -98,11 +98,13 @@ def _vector(arrays: list[str], tensor: Tensor, data: np.ndarray[Any, Any], at: s
 
 
 def _table(head: str, size: str, rows: Sequence[Sequence[str]]) -> str:
+    """A C table of `rows`, each with `size` entries; `head` is type and name."""
     lines = ["{" + (", ".join(row) or "NULL") + "}" for row in rows]
     return f"static const {head}[][{size}] = {{\n{ctext.wrap(lines)}\n}};"
 
 
 def _tolerance(tensor: Tensor, accuracy: str) -> str:
+    """The C initialiser {relative, of the largest magnitude, absolute} of a tensor's tolerance."""
     rtol, of_max, atol = _TOLERANCE.get(str(tensor.dtype), (0.0, 0.0, 0.0))
     if accuracy == "fast" and tensor.dtype.is_float:
         of_max = max(of_max, _FAST)

@@ -63,6 +63,7 @@ class Spelling:
     ends: dict[str, str] = field(init=False)  # the caller's tensors, in C
 
     def __post_init__(self) -> None:
+        """Name the C pointers of the program's inputs and outputs."""
         ends = {name: f"out[{i}]" for i, name in enumerate(self.program.outputs)}
         self.ends = ends | {name: f"in[{i}]" for i, name in enumerate(self.program.inputs)}
 
@@ -164,7 +165,9 @@ def slot(program: Program, name: str) -> int:
 
 
 def create(spelling: Spelling, state: State) -> str:
-    """The statement of NAME_vendors_init that makes one object."""
+    """The C statement of NAME_vendors_init that makes the object of `state`, unless one failed
+    before.
+    """
     call = state.create
     arguments = [f"state + {slot(spelling.program, state.name)}"]
     for a in call.args:
@@ -193,6 +196,10 @@ def title(program: Program, call: Call) -> list[str]:
 
 
 def _title(program: Program, call: Call, otherwise: str) -> list[str]:
+    """Lines of a comment on a call: operators with shapes read and written, then nodes.
+
+    `otherwise` is shown for a call without operators; constants and scratch have no shape here.
+    """
     ops = " + ".join(_counted(call.origin.ops)) or otherwise
     own = [program.tensors[n] for n in dict.fromkeys((*call.reads(), *call.writes()))]
     known = {t.name: kind(t) for t in own if t.role not in (Role.CONST, Role.SCRATCH)}
@@ -277,6 +284,7 @@ def _address(spelling: Spelling, arg: Arg) -> tuple[str, int]:
 
 
 def _passed(spelling: Spelling, arg: Arg | Scalar | StateArg) -> str:
+    """The C expression of an argument: an object's slot, a pointer or a number."""
     if isinstance(arg, StateArg):
         return f"state + {slot(spelling.root, arg.state)}"
     return pointer(spelling, arg) if isinstance(arg, Arg) else _value(arg)
@@ -287,12 +295,16 @@ def _is_null(arg: Scalar) -> bool:
 
 
 def _value(arg: Scalar) -> str:
+    """The C expression of a number, converted to its type."""
     kind = ctext.ctype(arg.ctype)
     return f"({kind})({ctext.number(arg.value, kind)})"
 
 
 def pointer(spelling: Spelling, arg: Arg) -> str:
-    """The address of an argument, in C."""
+    """The C expression for the address of an argument.
+
+    InternalError if the plan has no place for its tensor.
+    """
     base, offset = spelling.program.base(arg.tensor)
     offset += arg.offset
     tensor = spelling.program.tensors[base]
@@ -309,6 +321,11 @@ def pointer(spelling: Spelling, arg: Arg) -> str:
 
 
 def _constant(spelling: Spelling, name: str, offset: int) -> str:
+    """The C expression for the address of constant `name` plus `offset` bytes.
+
+    Equal constants share one place: in a file, in a blob of their owner, or as a table of their
+    own.
+    """
     stored = spelling.constants.same[name]
     if stored in spelling.constants.offsets:
         blob = weights_of(spelling.root.name, spelling.constants.owners.get(stored, ""))
@@ -336,7 +353,10 @@ def at(base: str, offset: int) -> str:
 
 
 def _params(spelling: Spelling, call: Call, params: Params) -> str:
-    """Name of the static struct with these values; equal ones are shared."""
+    """The name of the static struct with these parameters; equal ones are shared.
+
+    UnsupportedError if a value does not fit the type of its member.
+    """
     kinds: Mapping[str, str] = spelling.headers.fields.get(params.ctype, {})
     for k, v in params.fields:
         if not ctext.fits(v, kind := kinds.get(k, "")):
@@ -349,11 +369,15 @@ def _params(spelling: Spelling, call: Call, params: Params) -> str:
 
 
 def _signature(call: Call) -> Signature:
+    """The key by which calls share one C function."""
     kinds = tuple(_kind(a) for a in call.args)
     return (call.kernel, call.header, call.instance, kinds, bool(call.params), call.status)
 
 
 def _kind(arg: Arg | Scalar | StateArg) -> str:
+    """The part of the key that an argument is: "state", how a tensor is accessed, "null", or a C
+    type.
+    """
     if isinstance(arg, StateArg):
         return "state"
     if isinstance(arg, Arg):
@@ -384,6 +408,11 @@ def row_wrapper(spelling: Spelling, call: Call) -> tuple[str, str]:
 
 
 def _function(name: str, call: Call, fixed: str, rows: bool) -> str:
+    """The C function `name` that calls the kernel of `call`, so that the compiler specialises it.
+
+    `fixed` names a static struct of parameters that is compiled in, "" if a pointer is passed; with
+    `rows` the function takes the first row and the end, which it puts into a copy.
+    """
     declared: list[str] = []
     passed: list[str] = []
     begin = ""
@@ -411,6 +440,9 @@ def _function(name: str, call: Call, fixed: str, rows: bool) -> str:
 
 
 def _label(arg: Arg | Scalar | StateArg, index: int) -> str:
+    """The name of parameter `index` in C: s for objects, n for numbers, x for tensors read, y for
+    written.
+    """
     if isinstance(arg, StateArg):
         return f"s{index}"
     if isinstance(arg, Scalar):
@@ -419,6 +451,7 @@ def _label(arg: Arg | Scalar | StateArg, index: int) -> str:
 
 
 def _declaration(arg: Arg | Scalar | StateArg) -> str:
+    """The C type of a parameter, with a space where a name follows a word."""
     if isinstance(arg, StateArg):
         return "void **"
     if isinstance(arg, Scalar):

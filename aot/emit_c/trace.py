@@ -132,7 +132,9 @@ def _table(ctype: str, name: str, rows: Sequence[str]) -> str:
 
 
 def _parts(program: Program, plan: Plan, call: Call) -> list[str]:
-    """The places of the call's arguments in the arena."""
+    """C initialisers {offset, bytes} of the arguments of a call that lie in the arena, each
+    once.
+    """
     found: dict[str, None] = {}
     for arg in call.pointers():
         tensor = program.tensors[arg.tensor]
@@ -144,6 +146,7 @@ def _parts(program: Program, plan: Plan, call: Call) -> list[str]:
 
 
 def _row(program: Program, plan: Plan, tensor: Tensor, numbers: Mapping[str, int]) -> str:
+    """The C initialiser {output or -1, offset in the arena, bytes, name} of a tensor."""
     base, offset = program.base(tensor.name)
     output = numbers[base] if program.tensors[base].role is Role.OUTPUT else -1
     if output < 0:

@@ -121,6 +121,7 @@ def vendors_of(
 
 
 def _read(backend: Backend, name: str) -> bytes:
+    """The bytes of file `name` in the folder of a vendor; BackendError if it does not exist."""
     folder = backend.folder or next((p.folder for p in backend.patterns if p.folder), None)
     if folder is None or not (folder / name).is_file():
         raise BackendError(f"backend {backend.name}: its source {name} does not exist", str(folder))
@@ -162,11 +163,15 @@ if({option})
 
 
 def _own_weights(name: str, parts: VendorParts) -> str:
+    """CMake lines that add the constants of a vendor's own; "" if there are none."""
     lines = cmake_weights(name, parts.own).splitlines() if parts.own else []
     return "".join(f"  {line}\n" for line in lines)
 
 
 def _stand_in(name: str, parts: VendorParts) -> str:
+    """CMake lines that add the portable regions of a vendor, or that refuse where there are
+    none.
+    """
     if parts.reason:
         why = ctext.plain(parts.reason).replace("$", "").replace('"', "'").replace("\\", "/")
         return (
@@ -268,7 +273,7 @@ def _quoted(definition: str) -> str:
 
 
 def _find(v: Vendor) -> str:
-    """Look for a vendor's library, and say who needs it and what to do when it is not there."""
+    """CMake that looks for a vendor's library, and tells who needs it if it is not there."""
     advice = ctext.plain(v.hint).replace("$", "")
     vendor = ctext.ident(v.parts.vendor)
     instead = "" if v.parts.reason else f" Or -D{switch(vendor)}=OFF: portable C instead."

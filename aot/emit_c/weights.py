@@ -46,7 +46,7 @@ def has_weights_file(program: Program) -> bool:
 
 
 def values(program: Program, constants: Constants) -> dict[str, object]:
-    """What the templates are told of the constants."""
+    """Values for templates about the constants: where they are, their bytes and their identity."""
     return {
         "weights_file": has_weights_file(program),
         "passed": program.passed,
@@ -91,7 +91,12 @@ def payload(constants: Constants) -> Blob:
 
 
 def weights_file(constants: Constants, number: int, abi: int) -> Blob:
-    """Header and constants; `number` is the program's `identity`."""
+    """The file of the constants: a header with ABI, identity, CRC-32 and bytes, then the constants.
+
+    `number` is the program's `identity`, `abi` the version of the bundle's interface. The CRC
+    covers all of the file but itself and padding, and is computed without holding the constants in
+    memory.
+    """
     body = payload(constants)
     head = b"AOTW" + abi.to_bytes(4, "little") + number.to_bytes(4, "little")
     size = body.nbytes.to_bytes(8, "little")

@@ -103,6 +103,7 @@ def write_bundle(files: Mapping[str, File], out: Path, name: str = "bundle") -> 
 
 
 def _write(folder: Path, path: str, content: File) -> None:
+    """Write one file of the bundle below `folder`; InternalError for a path that leaves it."""
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts:
         raise InternalError(f"{path!r} leaves the bundle")
@@ -157,6 +158,7 @@ def remove(path: Path, quietly: bool = False) -> None:
 
 
 def _umask() -> int:
+    """The process's mask of permissions, which can only be read by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
