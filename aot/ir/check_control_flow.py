@@ -30,6 +30,11 @@ def check_bodies(program: Program, call: Call, where: str) -> None:
 
 
 def _check_body(program: Program, call: Call, body: Body, where: str) -> None:
+    """Raise InternalError unless one body fits the arguments of `call`; `where` begins the message.
+
+    Each end of the body has a wire with as many bytes as it needs, or a slice per step; each tensor
+    that it carries has a first and a last value; its arena is scratch of the call and large enough.
+    """
     inner = body.program
     most = call.steps.most if call.steps is not None else 1
     ends = (inner.inputs, body.ins, Access.READ), (inner.outputs, body.outs, Access.WRITE)
@@ -71,6 +76,9 @@ def _check_own(wire: Wire, nbytes: int, access: Access, what: str) -> None:
 def _check_size(
     program: Program, call: Call, index: int, nbytes: int, access: Access, what: str
 ) -> None:
+    """Raise InternalError unless argument `index` is accessed as `access` and has at least `nbytes`
+    bytes.
+    """
     arg = call.args[index] if 0 <= index < len(call.args) else None
     if not isinstance(arg, Arg) or arg.access is not access:
         raise InternalError(f"{what}: argument {index} cannot be used like this")

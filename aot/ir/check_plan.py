@@ -32,6 +32,9 @@ class _Owners:
     """Owners of the arena's bytes: starts of runs, ascending, and the owner of each run."""
 
     def __init__(self) -> None:
+        """Start with one stretch from byte 0 that nobody owns (""); stretch k goes to the start of
+        the next.
+        """
         self.starts = [0]
         self.owners = [""]
 
@@ -124,7 +127,9 @@ def _between_runs(program: Program, plan: Plan) -> list[tuple[str, int, int, boo
 
 
 def _root(program: Program, name: str) -> tuple[Tensor, int]:
-    """The tensor at the end of the chain of views, and the bytes into it; every link in bounds."""
+    """(tensor at the end of the chain of views, bytes into it); InternalError for a link out of
+    bounds.
+    """
     tensor, offset = program.tensors[name], 0
     for _ in range(len(program.tensors)):
         if tensor.view is None:
@@ -140,7 +145,11 @@ def _root(program: Program, name: str) -> tuple[Tensor, int]:
 def _check_place(
     tensor: Tensor, plan: Plan, memory: str, offset: int, root: tuple[Tensor, int]
 ) -> None:
-    """In the arena, aligned, and where its root says."""
+    """Raise InternalError unless a tensor is inside the arena, aligned, and where its owner's place
+    says.
+
+    `root` is the tensor that owns its bytes and the distance in bytes from the start of that.
+    """
     owner, distance = root
     name = tensor.name
     if owner.role not in (Role.TEMP, Role.SCRATCH) or memory != "arena":
@@ -164,7 +173,10 @@ def _touches(
     step: int,
     call: Call,
 ) -> list[_Touch]:
-    """What a call touches in the arena, in the order of its arguments."""
+    """The stretches of the arena that a call touches, in the order of its arguments.
+
+    InternalError if one of its tensors has no place.
+    """
     found = []
     for index, arg in enumerate(call.args):
         if not isinstance(arg, Arg):
@@ -182,7 +194,11 @@ def _touches(
 
 
 def _check_within_call(step: int, call: Call, touches: list[_Touch]) -> None:
-    """What a call writes lies on nothing else it touches, unless it permits exactly that."""
+    """Raise InternalError if a result lies on anything else that the call touches without a
+    permission.
+
+    A permission (result, operand) of `inplace` holds only where both begin at the same byte.
+    """
     permitted = set(call.inplace)
     for w in touches:
         if w.access is Access.READ:
@@ -201,6 +217,9 @@ def _check_within_call(step: int, call: Call, touches: list[_Touch]) -> None:
 
 
 def _check_read(owners: _Owners, step: int, call: Call, touch: _Touch) -> None:
+    """Raise InternalError unless all bytes that a call reads were last written for the tensor it
+    reads.
+    """
     stranger = owners.stranger(touch.begin, touch.end, touch.root)
     if stranger is None:
         return

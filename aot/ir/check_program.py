@@ -48,7 +48,7 @@ def check_program(program: Program, part: bool = False) -> None:
 
 @contextmanager
 def _blamed(call: Call) -> Iterator[None]:
-    """What is wrong with a vendor's call is the vendor's fault."""
+    """A context that makes an InternalError about a vendor's call a BackendError."""
     try:
         yield
     except InternalError as error:
@@ -60,7 +60,9 @@ def _blamed(call: Call) -> Iterator[None]:
 
 
 def _check_shapes(program: Program, state: _Defined) -> None:
-    """Run-time shapes are there, and of the rank of their outputs."""
+    """Raise InternalError unless each run-time shape is written and has one int64 per axis of its
+    output.
+    """
     for shape in program.shapes:
         if shape.output < 0:  # of none: what a run must have compared
             continue
@@ -73,7 +75,9 @@ def _check_shapes(program: Program, state: _Defined) -> None:
 
 
 def _check_regions(program: Program) -> None:
-    """The calls of a region follow in a row and are one vendor's."""
+    """Raise InternalError unless the calls of each region follow in a row and are those of one
+    vendor.
+    """
     vendor: dict[int, str] = {}
     last = -1
     for index, call in enumerate(program.calls):
@@ -88,7 +92,9 @@ def _check_regions(program: Program) -> None:
 
 
 def _check_states(program: Program) -> None:
-    """Objects are made from constants and earlier objects; calls use objects that exist."""
+    """Raise InternalError unless objects are made of constants and earlier objects, and calls use
+    known ones.
+    """
     known: set[str] = set()
     for state in program.states:
         _check_state_args(state.create, known)
@@ -103,12 +109,16 @@ def _check_states(program: Program) -> None:
 
 
 def _check_state_args(call: Call, known: set[str]) -> None:
+    """Raise InternalError if `call` uses an object that is not among `known`."""
     for arg in call.args:
         if isinstance(arg, StateArg) and arg.state not in known:
             raise InternalError(f"{call.kernel} uses state {arg.state}, which is not made")
 
 
 def _check_tensor(program: Program, name: str, tensor: Tensor) -> None:
+    """Raise InternalError unless the tensor is called `name`, and its shape, bytes and views are
+    sound.
+    """
     if name != tensor.name or not _IDENTIFIER.match(name):
         raise InternalError(f"tensor {name!r} is called {tensor.name!r}")
     if any(d < 0 for d in tensor.shape):
@@ -174,6 +184,9 @@ class _Defined:
                 self._write(where, arg)
 
     def _write(self, where: str, arg: Arg) -> None:
+        """Note that a call writes the bytes of `arg`; InternalError for a second write of the whole
+        tensor.
+        """
         tensor = self.program.tensors[arg.tensor]
         if arg.access is Access.WRITE and tensor.role is not Role.SCRATCH and arg.offset == 0:
             if arg.tensor in self.written:
@@ -194,6 +207,7 @@ class _Defined:
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(start, end) of bytes, sorted, with spans that touch joined."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:

@@ -61,12 +61,15 @@ def check_rows(program: Program, plan: Plan) -> None:
     play.calls += program.calls[at:]
     _check_outside(play)
     _check_pushed(program)
+    # Written out as plain calls on rows, the program is checked like any other.
     played = replace(program, tensors=play.tensors, calls=tuple(play.calls), segments=())
     check_plan(played, replace(plan, placements=play.places, rows=None))
 
 
 def _check_pushed(program: Program) -> None:
-    """A pushed input is read by the first call alone, in a segment, each row once and in order."""
+    """Raise InternalError unless the pushed input is read by the first call alone, row by row and
+    in order.
+    """
     readers = {
         i for i, c in enumerate(program.calls) for a in c.pointers() if _is_pushed(program, a)
     }
@@ -83,6 +86,7 @@ def _is_pushed(program: Program, arg: Arg) -> bool:
 
 
 def _root(program: Program, name: str) -> Tensor:
+    """The tensor that owns the bytes of `name`, at the end of its views."""
     tensor = program.tensors[name]
     while tensor.view is not None:
         tensor = program.tensors[tensor.view.base]
@@ -90,7 +94,9 @@ def _root(program: Program, name: str) -> Tensor:
 
 
 def _check_counts(program: Program, segment: Segment) -> None:
-    """Every row of every call is made once."""
+    """Raise InternalError unless the steps of the segment make every row of each of its
+    calls once.
+    """
     made = Counter(segment.steps)
     for index in range(segment.first, segment.last + 1):
         call = program.calls[index]
@@ -118,7 +124,7 @@ def _check_outside(play: _Play) -> None:
 
 
 def _play_segment(play: _Play, segment: Segment) -> None:
-    """Each step as a call."""
+    """Add to `play`, in place, each step of the segment as a call on rows."""
     done: Counter[int] = Counter()
     own = play.program.calls[segment.first : segment.last + 1]
     play.made = {_root(play.program, c.writes()[0]).name for c in own}
@@ -130,7 +136,9 @@ def _play_segment(play: _Play, segment: Segment) -> None:
 
 
 def _step(play: _Play, call: Call, rowwise: Rowwise, step: int) -> Call:
-    """Step `step` of a call, on rows."""
+    """Step `step` of `call` as a call on rows; InternalError if it reads a row that is not made
+    yet.
+    """
     args: list[Arg] = []
     where: dict[int, int] = {}
     for index, arg in enumerate(call.args):
@@ -156,7 +164,10 @@ def _by_rows(play: _Play, arg: object) -> bool:
 
 
 def _rows_of(play: _Play, rowwise: Rowwise, index: int, arg: Arg, step: int) -> Iterator[Arg]:
-    """What step `step` touches of argument `index`."""
+    """Yield the rows that step `step` touches of argument `index`, or the argument itself if whole.
+
+    InternalError if `rowwise` does not say which rows.
+    """
     window = rowwise.window
     role = _root(play.program, arg.tensor).role
     pieces = max([1, *(p.count for p in rowwise.planes if p.arg == index)])
@@ -219,6 +230,7 @@ def _sums(play: _Play, call: Call, rowwise: Rowwise, step: int) -> Arg:
 
 
 def _place(play: _Play, name: str, row: int) -> int:
+    """The offset in bytes of row `row` of tensor `name`; InternalError if the plan has none."""
     places = (play.plan.rows or {}).get(name, ())
     if row >= len(places):
         raise InternalError(f"row {row} of {name} has no place")

@@ -19,6 +19,7 @@ class _Deferred(ModuleType):
     """Stands in `sys.modules` until an attribute is asked for."""
 
     def __getattr__(self, name: str) -> Any:
+        """Import the real module at the first use of a name of it, and answer from there."""
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
         real = importlib.import_module(self.__name__)

@@ -57,6 +57,7 @@ class Editor:
     """Adds and replaces nodes of one graph. `changed` says whether anything was done."""
 
     def __init__(self, graph: ir.Graph) -> None:
+        """Edit `graph`; `changed` becomes true with the first change."""
         self.graph = graph
         self.changed = False
 
@@ -67,7 +68,7 @@ class Editor:
         return self.tensor(tensor, hint)
 
     def tensor(self, tensor: ir.TensorProtocol, hint: str) -> ir.Value:
-        """A new constant that holds `tensor`."""
+        """A new constant of the graph that holds `tensor`, named after `hint`."""
         value = ir.Value(
             name=self.fresh(hint),
             shape=ir.Shape(tensor.shape.numpy()),
@@ -93,7 +94,11 @@ class Editor:
         hint: str = "",
         domain: str = "",
     ) -> ir.Value:
-        """The output of a new node in front of `before`, with the element type of input 0."""
+        """The output, of `shape`, of a new node in front of `before`.
+
+        Its element type is `dtype`, or that of the first input. The node takes over the marks of
+        `before` (backend, region), as it computes a part of it.
+        """
         first = next(i for i in inputs if i is not None)
         made = ir.Node(
             domain,
@@ -166,6 +171,9 @@ class Editor:
         return True
 
     def _replace_inner_uses(self, old: ir.Value, new: ir.Value) -> bool:
+        """Let users of `old` read `new` instead, and return False: `old` is no output of
+        the graph.
+        """
         uses = list(old.uses())
         for use in uses:
             use.node.replace_input_with(use.idx, new)
@@ -233,6 +241,9 @@ def _is_fresh(value: ir.Value) -> bool:
 
 
 def _move_name(old: ir.Value, new: ir.Value) -> None:
+    """Give `new` the name of `old`, with the user's name and what is noted of its codes and
+    channels.
+    """
     name = old.name
     old.name = f"{name}{FRESH}replaced"
     new.name = name
@@ -262,6 +273,7 @@ def attribute_of(name: str, value: Any) -> ir.Attr:
 
 
 def _same(left: Any, right: Any) -> bool:
+    """Whether two values of attributes are equal, lists element by element."""
     if isinstance(left, Sequence) and not isinstance(left, str):
         return list(left) == list(right) if isinstance(right, Sequence) else False
     return bool(left == right)
@@ -288,6 +300,7 @@ def hoist_constants(graph: ir.Graph) -> None:
 
 
 def _constant_tensor(node: ir.Node) -> ir.TensorProtocol | None:
+    """The tensor of a Constant with one number, list or tensor; None for anything else."""
     if node.op_type != "Constant" or node.domain or len(node.attributes) != 1:
         return None
     (attribute,) = node.attributes.values()
@@ -302,7 +315,10 @@ def _constant_tensor(node: ir.Node) -> ir.TensorProtocol | None:
 
 
 def inline_branch(node: ir.Node, branch: ir.Graph) -> None:
-    """Put the nodes of the typed `branch` in the place of the If `node`."""
+    """Put the nodes of `branch`, whose values have types, in the place of the If `node`.
+
+    The If is removed; constants of the branch become constants of the graph around it.
+    """
     graph = graph_of(node)
     edit = Editor(graph)
     results = list(branch.outputs)

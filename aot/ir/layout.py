@@ -72,7 +72,10 @@ def same_bytes(shape: tuple[int, ...], a: Layout, b: Layout) -> bool:
 
 
 def to_physical(data: np.ndarray, layout: Layout) -> np.ndarray:
-    """`data` (logical shape) stored in `layout`, pad lanes zero."""
+    """`data` (logical shape [n, c, ...]) as it is stored in `layout`: [n, blocks, ..., lanes].
+
+    Lanes without a channel are zero; a plain layout leaves the shape.
+    """
     if not layout.block:
         return np.ascontiguousarray(data)
     v = layout.block

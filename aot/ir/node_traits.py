@@ -81,7 +81,9 @@ def clamp_bounds(node: ir.Node) -> list[float | ir.Value | None] | None:
 
 
 def axes_of(node: ir.Node) -> Iterator[tuple[str, AxisOf, int]]:
-    """Attributes of the node that are axes: name, rule, and the input whose axes they count."""
+    """Yield (attribute, its rule, input whose axes it counts) for attributes of the node that are
+    axes.
+    """
     found = operator_of(node)
     if found is not None:
         names = found.names(len(node.inputs))

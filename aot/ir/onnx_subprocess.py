@@ -30,6 +30,7 @@ class ProcessDied(RuntimeError):
     """The process ended before it had a result; the text says how. `late`: it took too long."""
 
     def __init__(self, what: str, late: bool = False) -> None:
+        """Note the text for the user and whether the process ran out of time (`late`)."""
         super().__init__(what)
         self.late = late
 
@@ -51,6 +52,7 @@ class Child:
     """
 
     def __init__(self, work: Work, seconds: int = SECONDS) -> None:
+        """Prepare a process that answers `work`; it may take `seconds` of CPU time in all."""
         self._work, self._seconds = work, seconds
         self._pid = 0
         self._deaths, self._given_up = 0, ""
@@ -63,7 +65,11 @@ class Child:
         self.close()
 
     def __call__(self, model: onnx.ModelProto) -> onnx.ModelProto:
-        """`work(model)`; raises as `run_isolated` does."""
+        """`work(model)`, computed in the process.
+
+        RuntimeError if the work raises or the model has 2 GiB or more; ProcessDied if the process
+        ends by itself, and at once for each model after it ended too often.
+        """
         if self._given_up:
             raise ProcessDied(self._given_up)
         if not self._pid and not self._fork():
@@ -103,7 +109,7 @@ class Child:
         return os.waitpid(pid, 0)[1]
 
     def _fork(self) -> bool:
-        """Make the process; False where there can be none."""
+        """Make the process and its pipes; False where there can be none."""
         if not hasattr(os, "fork"):
             return False
         import resource  # noqa: F401 (the child imports nothing: another thread may hold the lock)
@@ -130,7 +136,9 @@ class Child:
         return True
 
     def _died(self) -> ProcessDied:
-        """What to say of a process that has ended by itself."""
+        """The error about a process that has ended by itself; after DEATHS of them none is made
+        again.
+        """
         status = self._reap()
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         late = number == signal.SIGXCPU
@@ -151,7 +159,10 @@ def _here(work: Work, model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _serve(work: Work, source: int, end: int, seconds: int) -> None:
-    """Answer one model after another and leave; nothing of this returns."""
+    """Answer models from the descriptor `source` on `end`, in the child, and end the process.
+
+    `seconds` of CPU time are its limit. Signals end it as usual; what C++ prints is dropped.
+    """
     try:
         import resource
 
@@ -171,6 +182,9 @@ def _serve(work: Work, source: int, end: int, seconds: int) -> None:
 
 
 def _answer(work: Work, given: bytes) -> bytes:
+    """DONE and the model that `work` makes of a serialised one, or RAISED and the text of its
+    error.
+    """
     try:
         made: bytes = work(onnx.ModelProto.FromString(given)).SerializeToString()
         return DONE + made
@@ -216,7 +230,11 @@ def strictly(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def first_refused(model: onnx.ModelProto) -> tuple[int, RuntimeError] | None:
-    """The first node that onnx's inference refuses or does not survive, and how; None if none."""
+    """(index, error) of the first node that onnx's inference refuses or does not survive; None if
+    none.
+
+    The search halves the list of nodes: inference of the first k nodes fails from the bad node on.
+    """
     low, high = 0, len(model.graph.node)  # the first `low` nodes are good
     found = _refusal(model, high)
     if found is None:
@@ -229,7 +247,7 @@ def first_refused(model: onnx.ModelProto) -> tuple[int, RuntimeError] | None:
 
 
 def _refusal(model: onnx.ModelProto, count: int) -> RuntimeError | None:
-    """What becomes of the inference of the first nodes alone."""
+    """The error of the inference of the first `count` nodes alone, None if there is none."""
     part = type(model)()
     part.CopyFrom(model)
     del part.graph.node[count:], part.graph.output[:], part.graph.value_info[:]

@@ -326,6 +326,7 @@ class Interface(Generic[Rule]):
     """
 
     def __init__(self, name: str) -> None:
+        """Name the interface; rules are found by domain and operator."""
         self.name = name
         self._rules: dict[tuple[str, str], Rule] = {}
 
@@ -333,6 +334,7 @@ class Interface(Generic[Rule]):
         """Decorate the rule of the operators named; raises BackendError for a second rule."""
 
         def give(rule: Rule) -> Rule:
+            """Register `rule` for each operator; BackendError if one has another rule."""
             for name in operators.split():
                 if self._rules.setdefault((domain, name), rule) is not rule:
                     what = f"operator {domain or 'ai.onnx'}.{name}: two rules of {self.name}"
@@ -407,7 +409,7 @@ def operator(
 
 
 def _named(trait: Trait) -> set[str]:
-    """The operands that a trait names; of Reduces perhaps an attribute."""
+    """The names of operands that a trait names; of Reduces perhaps that of an attribute."""
     match trait:
         case Elementwise(operands, broadcasts):
             more = broadcasts or {}

@@ -28,7 +28,7 @@ class Pin:
 
 
 def pinned(options: Options, pins: Iterable[Pin]) -> Options:
-    """`options` with `pins` besides, or in the place of those that decide about the same name."""
+    """`options` with `pins` added; a pin replaces what the user said of the same name."""
     dims, shapes = dict(options.dims), dict(options.input_shapes)
     bindings: dict[str, Any] = dict(options.bindings)
     for pin in pins:

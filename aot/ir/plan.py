@@ -51,7 +51,9 @@ class Plan:
         return self.lower_bound_bytes <= max(1.02 * logical, logical + 4096)
 
     def text(self) -> str:
-        """The plan in lines, lowest address first; equal plans give equal text."""
+        """The plan as text, lowest address first: offsets and sizes in bytes; equal plans give
+        equal text.
+        """
         proof = "optimal" if self.optimal else "not proven optimal"
         order = "optimal" if self.schedule_optimal else "not proven optimal"
         lines = [

@@ -26,6 +26,7 @@ class Stages:
     """Runs the stages of a compilation, `stage("lower", work, text)`, and tells of each."""
 
     def __init__(self, progress: Progress, watch: Watch) -> None:
+        """Tell `progress` of each stage and let `watch` see its result as text."""
         self._progress = progress
         self._watch = watch
 

@@ -81,7 +81,11 @@ def _moves(call: Call) -> bool:
 
 
 def _reached(program: Program, start: Call, calls: Sequence[Call]) -> set[int]:
-    """Those of `calls`, which lead away from `start`, that must stay on their side of it."""
+    """Indices of those of `calls` that must stay on their side of `start`.
+
+    `calls` lead away from `start`, nearest first. A call must stay if it touches bytes that
+    `start`, or one that must stay, touches, and either writes them.
+    """
     spans = [*_spans(program, start)]
     found = set()
     for n, call in enumerate(calls):

@@ -61,7 +61,9 @@ def _check_ram(compiled: Compiled, options: Options) -> None:
 
 
 def _check_board(compiled: Compiled, options: Options) -> None:
-    """Raise if the memories of a board do not hold the model."""
+    """Raise TargetError if the board's memories do not hold the model, with the peak and
+    remedies.
+    """
     try:
         check_fit(compiled.target, _needs(compiled))
     except TargetError as error:
@@ -105,7 +107,7 @@ def _check_addresses(compiled: Compiled) -> None:
 
 
 def _peak_text(program: Program) -> str:
-    """The operator at the peak and the largest tensors that are live there."""
+    """The operator at the peak of the arena and the four largest tensors live there, as text."""
     step, live = peak(program)
     if not program.calls:
         return "no call"
@@ -118,7 +120,9 @@ def _peak_text(program: Program) -> str:
 
 
 def budgeted(target: Target, options: Options) -> Target:
-    """`target` with the stack that was asked for; TargetError if nothing runs on it."""
+    """`target` with `--stack` bytes of stack; TargetError if they are too few for anything
+    to run.
+    """
     if options.stack is None:
         return target
     if options.stack < LEAST_STACK:
@@ -156,6 +160,9 @@ def _check_flash(compiled: Compiled, options: Options) -> None:
 
 
 def _check_stack(compiled: Compiled, options: Options) -> None:
+    """Raise TargetError if the bound on the stack is more bytes than `--stack` allows, or is
+    unknown.
+    """
     if options.stack is None:
         return
     memory = compiled.manifest["memory"]
@@ -171,7 +178,7 @@ def _check_stack(compiled: Compiled, options: Options) -> None:
 
 
 def _stack_unknown(compiled: Compiled, requested: str, option: str) -> NoReturn:
-    """Raise for a budget that nothing shows to be enough."""
+    """Raise TargetError for a budget of `option` that no figure shows to be enough."""
     unmeasured: list[str] = compiled.manifest["memory"]["stack_unmeasured"]
     calls = [c for c in compiled.program.every_call() if c.kernel in unmeasured]
     nodes = list(dict.fromkeys((c.origin.nodes or (c.kernel,))[-1] for c in calls))
@@ -186,6 +193,7 @@ def _stack_unknown(compiled: Compiled, requested: str, option: str) -> NoReturn:
 
 
 def _needs(compiled: Compiled) -> Needs:
+    """The bytes that the memories of a board must hold, those of test data and vendors included."""
     constants = int(compiled.manifest["memory"]["constants_bytes"])
     constants += int(compiled.manifest.get("test_data", {}).get("bytes", 0))
     needs = needs_of(compiled.program, compiled.plan.arena_bytes, constants)

@@ -221,7 +221,9 @@ def _tensor(program: Program, value: ValueRef) -> str:
 
 
 def _base(program: Program, plan: Plan, region: int) -> int:
-    """The lowest address behind all that lives before, after or around the region's calls."""
+    """The lowest aligned offset behind all that lives before, after or around the region's
+    calls.
+    """
     steps = [i for i, c in enumerate(program.calls) if c.region == region]
     first, last = steps[0], steps[-1] + 1
     persistent = {program.base(n)[0] for n in _persistent(program)}

@@ -187,7 +187,12 @@ class _Graph:
         return step, state.live + new - dead
 
     def after(self, state: _State, call: int, step: int, live: int) -> _State:
-        """The state that follows when call v, which needs `step` bytes, comes next."""
+        """The state that follows when `call` comes next, which needs `step` bytes and leaves
+        `live`.
+
+        Calls of a region follow each other: while one is begun, ready calls of others are held
+        back.
+        """
         done = state.done | 1 << call
         ready = [w for w in (*state.ready, *state.held) if w != call]
         ready += [w for w in self.succs[call] if not self.preds[w] & ~done]
@@ -279,7 +284,9 @@ def _exact(graph: _Graph, bound: int, upper: int, effort: int) -> _Found:
 
 
 def _take_harmless(graph: _Graph, state: _State) -> tuple[_State, int]:
-    """`state` after all calls that cost nothing, and the evaluations spent."""
+    """(`state` after all calls that neither raise the peak nor leave more bytes live, evaluations
+    spent).
+    """
     spent = 0
     progress = True
     while progress:
@@ -327,6 +334,12 @@ def _beam(graph: _Graph, upper: int, effort: int) -> list[int] | None:
 
 
 def _graph(program: Program) -> _Graph:
+    """The calls of a program as a graph: who precedes whom, and which bytes live between which
+    calls.
+
+    Bit sets have a bit per call. `users` and `size` (bytes) describe stretches of tensors that live
+    and die together.
+    """
     uses = uses_of(program)
     n = len(program.calls)
     parts: list[list[int]] = [[] for _ in range(n)]
@@ -382,7 +395,9 @@ def _in_a_row(
 
 
 def _reuse(program: Program, uses: Uses, call: int) -> list[_Reuse]:
-    """What call v may put in place, in whatever order the calls run."""
+    """The results of call number `call` that may take the place of an operand, in whatever order
+    calls run.
+    """
     own = uses.root_of[call]
     found = []
     for out, inp in program.calls[call].inplace:
@@ -412,7 +427,9 @@ def _set(calls: set[int]) -> int:
 
 
 def _dependences(uses: Uses, count: int) -> list[int]:
-    """For every call the earlier calls it must follow: they touch the same bytes, one writing."""
+    """For every call the bit set of earlier calls it must follow: both touch a byte and one writes
+    it.
+    """
     preds = [0] * count
     for found in uses.by_root.values():
         writes: list[Use] = []
@@ -426,6 +443,7 @@ def _dependences(uses: Uses, count: int) -> list[int]:
 
 
 def _reversed(preds: Sequence[int]) -> list[list[int]]:
+    """For every call the calls that must follow it; `preds` are bit sets of calls before."""
     succs: list[list[int]] = [[] for _ in preds]
     for w, before in enumerate(preds):
         while before:

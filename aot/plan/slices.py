@@ -46,7 +46,9 @@ def note(program: Program, bound: int) -> list[str]:
 
 
 def record(program: Program, bound: int) -> dict[str, Any]:
-    """The key `slices` of the manifest."""
+    """The key `slices` of the manifest: the bound and the longest slice in multiplications, and
+    each slice.
+    """
     longest = max(s.macs for s in program.slices)
     parts = [
         {"call": s.call, "last": s.last, "first_row": s.first, "end_row": s.end, "macs": s.macs}
@@ -61,6 +63,12 @@ def record(program: Program, bound: int) -> dict[str, Any]:
 
 
 def _slices(program: Program, plan: Plan, bound: int) -> Iterator[Slice]:
+    """Yield the slices of a program in order, each of at most `bound` multiplications where that is
+    possible.
+
+    A call that can make rows is cut into runs of rows; calls of a region, a segment or a body stay
+    whole, and so does a call whose operand moves while it runs.
+    """
     index, moved = 0, _read_later(program, plan)
     while index < len(program.calls):
         call, last = program.calls[index], _last(program, index)

@@ -7,7 +7,9 @@ from aot.ir.program import Program
 
 
 def context_bytes(program: Program, word: int) -> int:
-    """The size of NAME_context, pointers of `word` bytes: the members of model.h in order."""
+    """The bytes of NAME_context, with pointers of `word` bytes: its members in model.h, in their
+    order.
+    """
     size = 4 + 1 + bool(program.shapes)  # magic, busy, shaped
     size = _up(size, word) + 2 * word  # arena, reserved
     widest = word

@@ -84,7 +84,12 @@ def _options(program: Program, uses: Uses) -> Iterator[list[Sharing]]:
 def _sharing(
     program: Program, uses: Uses, step: int, call: Call, out: int, inp: int
 ) -> Sharing | None:
-    """The permission as a sharing of roots; None if the program rules it out."""
+    """The permission (result `out`, operand `inp` of `call`) as a sharing of roots, or None if it
+    is ruled out.
+
+    The operand must end at this call, the result must not be larger, and nothing may touch the
+    bytes of the operand as parts of the result before.
+    """
     own = uses.root_of[step]
     if out not in own or inp not in own:
         return None
@@ -145,7 +150,10 @@ def _other_ranges_overlap(
 
 
 def _handed_over(program: Program, uses: Uses, step: int, new: str, old: str, shift: int) -> bool:
-    """Whether the call permits a result in `new` on its operand in `old` at that distance."""
+    """Whether call `step` permits its result in root `new` on its operand in root `old`.
+
+    `shift` is how many bytes the operand lies above the start of the result's root.
+    """
     own = uses.root_of[step]
     call = program.calls[step]
     return any(
@@ -159,7 +167,11 @@ def _handed_over(program: Program, uses: Uses, step: int, new: str, old: str, sh
 
 
 def _decide(program: Program, uses: Uses, options: Sequence[Sequence[Sharing]]) -> _Decision:
-    """Decide call by call; `options` are the permissions of one call each."""
+    """Decide call by call which sharings to use: of each call's combinations the one of least cost.
+
+    `options` are the sharings that one call each permits. A combination is applied only if all of
+    it can be.
+    """
     state = _Decision(program, uses)
     for choices in options:
         best: tuple[Sharing, ...] = ()
@@ -194,6 +206,11 @@ class _Cluster:
     def __init__(
         self, root: str, tensor: Tensor, start: int, size_profile: Sequence[int], idle: range
     ) -> None:
+        """A cluster of one root from byte 0 on.
+
+        `size_profile` are the bytes that the root needs at each step from `start` on; in `idle`
+        steps it needs none.
+        """
         span = (root, 0, tensor.nbytes)
         self.members = deque([(root, 0)])
         self.low, self.top = 0, tensor.nbytes
@@ -265,6 +282,7 @@ class _Decision:
         heapq.heapify(self.peaks)
 
     def _set_live(self, step: int, nbytes: int) -> None:
+        """Set the bytes live at a step, in the sum and in the heap of peaks, too."""
         self.total += nbytes - self.live[step]
         self.live[step] = nbytes
         heapq.heappush(self.peaks, (-nbytes, step))
@@ -287,7 +305,7 @@ class _Decision:
         return parts
 
     def undo(self, parts: Sequence[_Merge]) -> None:
-        """Take the merges that `apply` returned back."""
+        """Take back the merges that `apply` returned, the last first."""
         for m in reversed(parts):
             big, small = m.big, m.small
             for t, nbytes in m.live:
@@ -308,6 +326,9 @@ class _Decision:
             self.used.pop()
 
     def _merge(self, sharing: Sharing) -> _Merge | None:
+        """Join the clusters of the two roots of `sharing`; None if they are one, clash, or lose an
+        alignment.
+        """
         a, b = self.group_of[sharing.above], self.group_of[sharing.below]
         if a is b:
             return None
@@ -323,7 +344,10 @@ class _Decision:
         return self._union(a, b, shift, False)
 
     def _clash(self, a: _Cluster, b: _Cluster, shift: int, sharing: Sharing) -> bool:
-        """Whether two roots but the shared pair would be live on the same bytes."""
+        """Whether two roots but the shared pair would be live on the same bytes.
+
+        `shift` is the distance in bytes from the frame of `b` to that of `a`.
+        """
         few, many = (a, b) if len(a.high) < len(b.high) else (b, a)
         for t in few.high:
             self.visits += 1
@@ -337,7 +361,11 @@ class _Decision:
         return False
 
     def _union(self, big: _Cluster, small: _Cluster, shift: int, left: bool) -> _Merge:
-        """Lay `small` over `big`, `shift` bytes up in the frame of `big`."""
+        """Lay the cluster `small` over `big`, `shift` bytes up in its frame; returned is how to
+        undo it.
+
+        With `left` the members of `small` go to the front of the list.
+        """
         before = big.low, big.top, big.align, big.unit
         low, align = min(big.low, small.low + shift), max(big.align, small.align)
         same = low == big.low and align == big.align

@@ -9,7 +9,7 @@ from aot.plan.memory.problem import Problem
 
 
 def orders(problem: Problem) -> Iterator[list[int]]:
-    """Orders worth trying, the most successful on real graphs first."""
+    """Yield orders of buffers (indices) worth trying, the most successful on real graphs first."""
     n = range(len(problem.size))
     totals = problem.totals
     crowd = [max(totals[problem.first[i] : problem.last[i]]) for i in n]
@@ -27,7 +27,10 @@ def orders(problem: Problem) -> Iterator[list[int]]:
 
 
 def _widest_first(problem: Problem, totals: Sequence[int]) -> list[int]:
-    """Sections from the fullest down; in each, the buffers not yet listed by falling size."""
+    """Sections from the fullest down; in each, the buffers not listed yet by falling size.
+
+    `totals` are the units live in each section.
+    """
     listed = [False] * len(problem.size)
     order: list[int] = []
     for t in sorted(range(len(totals)), key=lambda section: (-totals[section], section)):
@@ -52,6 +55,9 @@ def first_fit(problem: Problem, order: Sequence[int]) -> list[int]:
 
 
 def _place_fixed(problem: Problem, offsets: list[int]) -> None:
+    """Write the fixed offsets into `offsets` (units), in place; ValueError if two of them
+    overlap.
+    """
     for i, offset in enumerate(problem.fixed):
         if offset is None:
             continue
@@ -64,7 +70,9 @@ def _place_fixed(problem: Problem, offsets: list[int]) -> None:
 
 
 def _lowest(problem: Problem, buffer: int, offsets: list[int]) -> int:
-    """The least offset that lies in no forbidden range; each placed neighbour forbids one."""
+    """The least offset in units for `buffer` at which it overlaps no neighbour that has an
+    offset.
+    """
     align, lowest = problem.align[buffer], 0
     reach, size = problem.reach, problem.size
     own = reach[buffer]

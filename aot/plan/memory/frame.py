@@ -56,5 +56,6 @@ def unframed(program: Program) -> Program:
 
 
 def _call(writes: Iterable[str], reads: Iterable[str]) -> Call:
+    """A call of no kernel that writes and reads these tensors, as if between two runs."""
     args = [Arg(n, Access.WRITE) for n in writes] + [Arg(n, Access.READ) for n in reads]
     return Call(FRAME, tuple(args), None, Origin(("between runs",), ("Input", "Output")))

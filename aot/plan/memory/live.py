@@ -85,7 +85,10 @@ def uses_of(program: Program) -> Uses:
 
 
 def _idle(by_root: dict[str, list[Use]]) -> dict[str, range]:
-    """The idle steps of roots that the opening call touches."""
+    """By root that the opening call touches, the calls during which its bytes hold nothing.
+
+    They lie between two uses of which the second overwrites all that is read later.
+    """
     found = {}
     for root, uses in by_root.items():
         if uses[0].call != 0:
@@ -111,6 +114,7 @@ def _overwritten(uses: Sequence[Use]) -> bool:
 
 
 def _covered(use: Use, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether the sorted `spans` (begin, end) of bytes cover all that `use` touches."""
     at = use.begin
     for begin, end in spans:
         if begin <= at < end:

@@ -53,6 +53,7 @@ def pack(buffers: Sequence[Buffer], effort: int = EFFORT) -> Packing:
 
 
 def _first_fits(problem: Problem) -> tuple[list[int], int]:
+    """(offsets, height) in units of the lowest first fit over several orders."""
     best: list[int] = []
     height = 0
     for order in orders(problem):

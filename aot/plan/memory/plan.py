@@ -99,6 +99,7 @@ def logical_bound(program: Program, aliases: Aliases) -> int:
 
 
 def _leader(leader: dict[str, str], key: str) -> str:
+    """The name at the end of the chain that begins at `key`."""
     while leader.get(key, key) != key:
         key = leader[key]
     return key

@@ -103,6 +103,7 @@ def problem_of(buffers: Sequence[Buffer]) -> Problem:
 
 
 def _check(b: Buffer) -> None:
+    """Raise ValueError unless the buffer's size, life, alignment and size profile make sense."""
     if b.size <= 0 or b.end <= b.start or b.align <= 0:
         raise ValueError(f"buffer {b.name}: size {b.size}, live [{b.start}, {b.end}), {b.align}")
     if b.fixed is not None and (b.fixed < 0 or b.fixed % b.align):
@@ -120,6 +121,11 @@ class _Sections:
     """
 
     def __init__(self, buffers: Sequence[Buffer], unit: int) -> None:
+        """Cut time into sections in which the same buffers are live at the same heights (units).
+
+        A new section begins where a buffer appears or grows after one ended or shrank; that is
+        enough, as each section holds all that is live together at its fullest moment.
+        """
         n = len(buffers)
         self.first, self.last = [0] * n, [0] * n
         self.live: list[list[int]] = []
@@ -145,6 +151,7 @@ class _Sections:
                 self.profile[i] = None
 
     def _complete(self, now: dict[int, int]) -> None:
+        """End a section in which the buffers of `now` (height by index) are live."""
         self.live.append(sorted(now))
         self.totals.append(sum(now.values()))
         for i, height in now.items():
@@ -154,7 +161,11 @@ class _Sections:
 
 
 def _changes(buffers: Sequence[Buffer], unit: int) -> list[tuple[int, int, int, int]]:
-    """(step, grows, buffer, height from there on) in order, losses before gains; 0 = its end."""
+    """(step, grows, buffer, height from there on) in order, losses before gains; 0 is a buffer's
+    end.
+
+    Heights are in units of `unit` bytes.
+    """
     found = []
     for i, b in enumerate(buffers):
         found.append((b.end, 0, i, 0))
@@ -169,7 +180,7 @@ def _changes(buffers: Sequence[Buffer], unit: int) -> list[tuple[int, int, int, 
 
 
 def _neighbours(first: Sequence[int], live: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Each pair that shares a section meets in the section where the later one appears."""
+    """For each buffer the ascending indices of buffers that share a section with it."""
     near: list[list[int]] = [[] for _ in first]
     for t, members in enumerate(live):
         new = [i for i in members if first[i] == t]
@@ -191,7 +202,9 @@ def _reach(
     near: Sequence[int],
     size_profile: Sequence[int] | None,
 ) -> dict[int, int] | None:
-    """The greatest height of buffer i in the sections it shares with each neighbour."""
+    """By neighbour, the greatest height of `buffer` in the sections that both share; None if it is
+    constant.
+    """
     if size_profile is None:
         return None
     a = first[buffer]

@@ -54,7 +54,12 @@ class Answer:
 
 
 def feasible(problem: Problem, capacity: int, effort: int) -> Answer:
-    """Try every variant with doubling budgets until one finds or refutes, or `effort` is spent."""
+    """A packing within `capacity` units, a proof that there is none, or neither after `effort`
+    steps.
+
+    Every variant of the search is tried, with budgets that double. After a proof the answer has the
+    least capacity that the search found to be needed.
+    """
     spent, budget = 0, FIRST_BUDGET
     with _deep_recursion(len(problem.size)):
         while spent < effort:
@@ -104,6 +109,12 @@ class _Search:
     def __init__(
         self, problem: Problem, capacity: int, keys: str, rerank: bool, budget: int
     ) -> None:
+        """A search for a packing of `problem` within `capacity` units, in at most `budget` steps.
+
+        `keys` are letters of `_key`, `rerank` renews the ranks in each part. Per buffer: `support`
+        is the lowest place above those placed, `low` the lowest it may get at all. Per section:
+        `rest` are units not placed yet, `floor` the lowest place left.
+        """
         n = len(problem.size)
         self.p, self.capacity, self.keys, self.rerank = problem, capacity, keys, rerank
         self.budget, self.steps, self.needed = budget, 0, _NEVER
@@ -127,17 +138,23 @@ class _Search:
         return self._solve_parts(items)
 
     def _rank(self, items: list[int]) -> None:
+        """Number `items` by `_key`: of buffers with equal offsets the lower rank is tried first."""
         for k, i in enumerate(sorted(items, key=self._key)):
             self.rank[i] = k
 
     def _key(self, buffer: int) -> tuple[int, ...]:
+        """The key of a buffer, largest first: T most units left in its sections, W length of life,
+        A area.
+        """
         p = self.p
         crowd = max(self.rest[p.first[buffer] : p.last[buffer]])
         values = {"T": crowd, "W": p.width[buffer], "A": p.width[buffer] * p.size[buffer]}
         return (*(-values[k] for k in self.keys), buffer)
 
     def _parts(self, items: list[int]) -> list[list[int]]:
-        """`items` (ascending by first section) split where nothing unplaced connects them."""
+        """`items`, ascending by first section, split where nothing unplaced connects them; smallest
+        first.
+        """
         first, last = self.p.first, self.p.last
         parts: list[list[int]] = []
         part: list[int] = []
@@ -152,6 +169,7 @@ class _Search:
         return sorted(parts, key=len)
 
     def _solve_parts(self, items: list[int]) -> bool:
+        """Whether all parts of `items` can be placed, each by itself."""
         parts = self._parts(items)
         if len(parts) == 1:
             return self._solve(items)
@@ -166,7 +184,10 @@ class _Search:
         return True
 
     def _solve(self, items: list[int]) -> bool:
-        """Place all of `items`, which are connected; on failure nothing of it remains."""
+        """Whether all of `items`, which are connected, can be placed; on failure all is as before.
+
+        OutOfSteps when the budget is used up.
+        """
         begin = len(self.trail)
         placed = self.placed
         self.steps += len(items) >> 3
@@ -207,7 +228,7 @@ class _Search:
         return found
 
     def _place(self, buffer: int, offset: int) -> tuple[bool, bool]:
-        """Place buffer i at `offset`: (it raised no other, every section still fits)."""
+        """Place `buffer` at `offset`: (it raised no other, every section still fits)."""
         p, low, support, placed, floor = self.p, self.low, self.support, self.placed, self.floor
         size, top = p.size[buffer], offset + p.size[buffer]
         a, b = p.first[buffer], p.last[buffer]
@@ -243,7 +264,9 @@ class _Search:
         return False, self._raise_floors(begin, a, top) and self._raise_floors(b, end, top)
 
     def _raise_floors(self, begin: int, end: int, top: int) -> bool:
-        """Recompute floors below `top`; False if a section no longer fits."""
+        """Recompute floors below `top` in sections `begin` to `end` - 1; False if one no longer
+        fits.
+        """
         floor, low, placed, live = self.floor, self.low, self.placed, self.p.live
         for t in range(begin, end):
             f = floor[t]

@@ -41,7 +41,9 @@ class Declared:
 
 
 def family(target: Target) -> str:
-    """The column of the table that is the target's."""
+    """The name of the column of measured frames for `target`: its architecture, or a kind of Arm
+    core.
+    """
     if target.arch != "arm":
         return target.arch
     if not target.board:

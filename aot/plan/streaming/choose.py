@@ -66,12 +66,15 @@ def _best(parts: list[_Part], budget: int) -> _Best:
 
 
 def _joined(before: _Best, part: _Part) -> _Best:
+    """The best choice up to the start of `part`, with it: peaks take the maximum, work adds up."""
     spans = (*before.spans, (part.start, part.end - 1)) if part.by_rows else before.spans
     return _Best(max(before.nbytes, part.nbytes), before.work + part.work, spans)
 
 
 def _parts(program: Program, ranges: LiveRanges, first: int, last: int) -> list[_Part]:
-    """Everything between two cuts of a run, as a whole and by rows."""
+    """Every part between two cuts of a run, as a whole and by rows; at most MOST_CUTS cuts are
+    used.
+    """
     cuts = list(narrow(ranges, first, last))
     if len(cuts) > MOST_CUTS:
         step = -(-(len(cuts) - 1) // (MOST_CUTS - 1))

@@ -39,7 +39,10 @@ def live_ranges_of(program: Program) -> LiveRanges:
 
 
 def whole_peak(program: Program, ranges: LiveRanges, first: int, last: int) -> int:
-    """The most bytes live in calls `first` to `last` as whole tensors, without sharing."""
+    """The most bytes live in one of calls `first` to `last`, run on whole tensors.
+
+    A result that may take the place of an operand does; no other bytes are shared.
+    """
     most = 0
     for index in range(first, last + 1):
         live = sum(ranges.size[n] for n, (a, z) in ranges.of.items() if a <= index <= z)
@@ -56,7 +59,9 @@ def whole_peak(program: Program, ranges: LiveRanges, first: int, last: int) -> i
 
 
 def _shared(program: Program, ranges: LiveRanges, index: int) -> int:
-    """The largest result of a call that may take the place of an operand that ends there."""
+    """Bytes of the largest result of call `index` that may take the place of an operand that ends
+    there.
+    """
     call = program.calls[index]
     best = 0
     for out, inp in call.inplace:
@@ -76,6 +81,9 @@ class _Count:
     """Bytes that come and go with the steps of a run."""
 
     def __init__(self, program: Program, ranges: LiveRanges, first: int, last: int) -> None:
+        """Count bytes of calls `first` to `last` by rows; `change` is by how many bytes each step
+        changes them.
+        """
         self.run = Run(program, first, last)
         self.program, self.ranges = program, ranges
         self.steps = self.run.steps()
@@ -85,7 +93,11 @@ class _Count:
         self.over: dict[tuple[str, int], int] = {}
 
     def peak(self, first: int, last: int) -> int:
-        """The most bytes live at a step of the run, which is calls `first` to `last`."""
+        """The most bytes live at a step of the run, which is calls `first` to `last`.
+
+        Tensors that live across the run count in full; inputs of the run drain as their rows are
+        read.
+        """
         self.simulate()
         start = self.ranges.across(first, last)
         for root, (a, z) in self.ranges.of.items():
@@ -158,7 +170,9 @@ class _Count:
             self.change[max(reads.get(row, step), step) + 1] -= size
 
     def replaces(self, root: str, row: int, step: int) -> bool:
-        """Whether a row takes the place of one that is read for the last time in its step."""
+        """Whether row `row` of `root` takes the place of one that is read for the last time in step
+        `step`.
+        """
         call = self.program.calls[self.run.producer[root]]
         for out, inp in call.inplace:
             arg = call.args[inp]
@@ -178,7 +192,9 @@ def rows_peak(program: Program, ranges: LiveRanges, first: int, last: int) -> in
 
 
 def narrow(ranges: LiveRanges, first: int, last: int) -> Iterator[int]:
-    """Calls before which a run may be cut: its ends, and where fewer bytes cross than beside."""
+    """Yield the calls before which a run may be cut: its ends, and where no more bytes cross than
+    beside.
+    """
     cross = [
         sum(ranges.size[n] for n, (a, z) in ranges.of.items() if a < k <= z)
         for k in range(first, last + 2)

@@ -32,6 +32,7 @@ class Run:
     apart: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        """Note, by call, which roots it reads by rows, and by root, which call makes it."""
         for index, call in self.calls():
             assert call.rowwise is not None
             self.producer[self.program.base(call.writes()[0])[0]] = index

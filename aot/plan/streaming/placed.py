@@ -23,7 +23,10 @@ from aot.plan.streaming.unrolled import SUMS, row_name, unrolled
 
 
 def place_rows(program: Program, effort: int = EFFORT) -> Plan:
-    """Place all that a program with segments has in the arena."""
+    """The plan of a program with segments: rows, sums and whole tensors in one packing.
+
+    `effort` are steps of the exact search.
+    """
     whole = framed(unrolled(program))
     uses = uses_of(whole).by_root
     aliases = decide(whole)
@@ -33,6 +36,7 @@ def place_rows(program: Program, effort: int = EFFORT) -> Plan:
     top = -(-packing.height // align) * align  # so that what is turned over stays aligned
     places: dict[str, int] = {}
     for group, buffer in zip(aliases.groups, buffers, strict=True):
+        # The packing is turned upside down: an input's rows, which drain first, come lowest.
         start = top - packing.offsets[buffer.name] - buffer.size
         places |= {root: start + offset for root, offset in group.members}
     return _plan(program, whole, places, replace(packing, height=top), align)

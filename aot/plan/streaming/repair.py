@@ -19,7 +19,11 @@ MOST_EXACT, ROUNDS = 400, 12
 
 
 def pack_rows(buffers: Sequence[Buffer], effort: int) -> Packing:
-    """A packing of `buffers`, which all have a size, within `effort` search steps."""
+    """A packing of `buffers`, which all have a size, within `effort` steps of the exact search.
+
+    Beyond MOST_EXACT buffers it is a first fit. Where the bound is not reached, repaired orders
+    follow.
+    """
     found = pack(buffers, effort if len(buffers) <= MOST_EXACT else 0)
     if found.height == found.lower_bound or not effort:
         return found

@@ -94,6 +94,9 @@ def runs_of(program: Program) -> tuple[list[tuple[int, int]], list[Break]]:
 
 
 def _tensors(call: Call) -> Iterator[tuple[Arg, int]]:
+    """Yield the arguments of a call that are read or written by rows, with their numbers of
+    rows.
+    """
     for index, height in row_counts(call):
         arg = call.args[index]
         assert isinstance(arg, Arg)
@@ -101,6 +104,7 @@ def _tensors(call: Call) -> Iterator[tuple[Arg, int]]:
 
 
 def _whole(call: Call) -> Iterator[Arg]:
+    """Yield the arguments of a call that every row needs as a whole."""
     for index in call.rowwise.whole if call.rowwise else ():
         arg = call.args[index]
         assert isinstance(arg, Arg)
@@ -108,7 +112,10 @@ def _whole(call: Call) -> Iterator[Arg]:
 
 
 def _disagrees(program: Program, call: Call, rows: dict[str, int], whole: set[str]) -> str:
-    """Why a call cannot join a run that has tensors of so many `rows`."""
+    """The reason why a call cannot join a run, "" if it can.
+
+    `rows` has the number of rows by root, `whole` roots that the run reads as a whole.
+    """
     for arg, height in _tensors(call):
         root = program.base(arg.tensor)[0]
         if rows.get(root, height) != height:
@@ -131,6 +138,7 @@ def segmented(program: Program, spans: list[tuple[int, int]]) -> Program:
 
 
 def _segment(program: Program, first: int, last: int) -> Segment | None:
+    """Calls `first` to `last` as a segment, None if none of its tensors would be kept by rows."""
     run = Run(program, first, last)
     rows = rows_of(program, first, last)
     if not rows:

@@ -43,6 +43,7 @@ def unrolled(program: Program) -> Program:
 
 class _Unrolled:
     def __init__(self, program: Program) -> None:
+        """Start with the tensors that no segment keeps by rows."""
         self.program = program
         gone = {n for s in program.segments for n in s.tensors}
         self.gone = gone

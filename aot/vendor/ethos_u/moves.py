@@ -38,7 +38,7 @@ from aot.vendor.ethos_u.values import (
 X = wildcard("x")
 
 
-def _ints(value: ValueRef) -> list[int]:
+def _ints(value: Any) -> list[int]:
     """The elements of the integer constant `value` as a flat list in row-major order."""
     return [int(n) for n in np.ravel(value.data)]
 
