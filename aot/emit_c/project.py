@@ -303,10 +303,7 @@ def _values(
     vendors: Vendors,
     fallbacks: Sequence[RegionFallback],
 ) -> dict[str, object]:
-    """Values for all templates of a bundle; a template raises for a name that is not here.
-
-    `math` says whether a kernel needs libm.
-    """
+    """Values for all templates of a bundle; `math` says whether a kernel needs libm."""
     name = program.name
     given = ["_given"] if weights.has_weights_file(program) else []
     parts = ["", "_run", "_arena", "_static", "_tvmgen", *given]

@@ -13,7 +13,8 @@ from functools import cache
 import pytest
 
 from aot.partition.cost import search
-from aot.partition.cost.search import Problem, Tile, solve
+from aot.partition.cost.problem import Problem, Tile
+from aot.partition.cost.search import solve
 
 FULL = bool(os.environ.get("AOT_FULL"))
 GRAPHS = 1000 if FULL else 200

@@ -13,16 +13,13 @@ the smaller the problem is; what it drops can cost no less than the bound that i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
-#: (layout, backend that made the value) of what a tile reads → the layouts that it reads its
-#: operands in and makes its results in. Layouts are numbers, 0 is ONNX's own.
-LayoutRule = Callable[[int, tuple[tuple[int, int], ...]], tuple[Sequence[int], Sequence[int]]]
-#: Nanoseconds to convert a value from one layout to another.
-Conversion = Callable[[int, int, int], float]
+from aot.partition.cost.problem import Problem, Solution, Tile
+
 #: Steps of the search (a million take less than a minute), and regions that may be joined.
 EFFORT, MOST_OPEN = 600_000, 12
 #: Sets of open nodes that are told apart at a node.
@@ -33,58 +30,6 @@ _ROUNDING = 1e-9
 
 #: Set of open nodes → each tile that may follow (-1: the node is left open), and the set then open.
 Moves = dict[int, list[tuple[int, int]]]
-
-
-class Tile(NamedTuple):
-    """One way to compute the nodes `covers`, ascending; the last one makes the results `makes`.
-
-    `owner` is the number of the backend, `reads` are the values it needs without constants. Tiles
-    of one `label` ("" = none) are in a region of their own. A view has `held`: the backends whose
-    regions can hold it.
-    """
-
-    covers: tuple[int, ...]
-    owner: int
-    cost: float
-    reads: tuple[int, ...]
-    makes: tuple[int, ...]
-    label: str = ""
-    held: frozenset[int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Nodes 0, 1, … in topological order, the tiles that can compute them, and what these cost.
-
-    Values have `sizes` in bytes, `readers` (nodes), and may be `inputs` or `outputs` of the graph.
-    Backend b takes `enter[b]` nanoseconds per region and `border[b]` per byte that passes the
-    border of a region; both are 0 for backends whose regions cost nothing.
-    """
-
-    nodes: int
-    tiles: Sequence[Tile]
-    sizes: Sequence[int] = ()
-    readers: Sequence[Sequence[int]] = ()
-    inputs: Sequence[int] = ()
-    outputs: frozenset[int] = frozenset()
-    enter: Sequence[float] = ()
-    border: Sequence[float] = ()
-    layouts: LayoutRule | None = None
-    convert: Conversion = field(default=lambda value, there, here: 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """The tiles chosen, in the order of their last nodes, and the region of each.
-
-    Regions are numbered as they were begun, -1 for tiles of backends whose regions cost nothing.
-    No way to compute all nodes costs less than `bound`.
-    """
-
-    tiles: tuple[int, ...]
-    regions: tuple[int, ...]
-    total: float
-    bound: float
 
 
 class Known(NamedTuple):

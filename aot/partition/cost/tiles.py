@@ -13,7 +13,8 @@ from aot.partition.annotate import PORTABLE
 from aot.partition.assign_layouts import assign_layouts, promised, wanted_layouts
 from aot.partition.cost.costs import Costs, size_of
 from aot.partition.cost.pricing import MANY_WAYS, SEVERAL_RESULTS, Price
-from aot.partition.cost.search import Problem, Search, Solution, Tile, solve
+from aot.partition.cost.problem import Problem, Solution, Tile
+from aot.partition.cost.search import Search, solve
 from aot.partition.covering import FREE, Cover
 from aot.partition.graph import is_view, node_dependencies, read_by
 from aot.partition.result import Partition, Selected
