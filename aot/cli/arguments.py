@@ -248,8 +248,7 @@ _QUALITY: tuple[Argument, ...] = (
     ),
 )
 
-COMPILE: tuple[Argument, ...] = (
-    _row("model", metavar="MODEL.onnx", help="the model"),
+_WRITTEN: tuple[Argument, ...] = (
     _row(
         *("-o", "--output"),
         metavar="OUT",
@@ -258,6 +257,11 @@ COMPILE: tuple[Argument, ...] = (
         help="folder of the build tree",
     ),
     _row("--no-configure", **_FLAG, help="only write the bundle"),
+)
+
+COMPILE: tuple[Argument, ...] = (
+    _row("model", metavar="MODEL.onnx", help="the model"),
+    *_WRITTEN,
     _row("--name", metavar="NAME", default="", help="C prefix (from the file name)"),
     *_TARGET,
     *_BACKENDS,
@@ -417,6 +421,12 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
         "messages",
         _row("-v", "--verbose", **_FLAG, help="print the equal figures, too"),
         *COMMON[2:],
+    ),
+    "link": (
+        _row("outs", metavar="OUT", nargs="+", help="an OUT with a bundle, two or more"),
+        *_WRITTEN,
+        _row("--name", metavar="NAME", default="", help="name of the project (the models' names)"),
+        *COMMON,
     ),
     "disasm": (
         _row("out", metavar="OUT", help="an OUT with a bundle, or a stream (.ax1)"),

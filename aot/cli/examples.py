@@ -25,6 +25,7 @@ EXAMPLES = {
     "partition": "  aotc partition model.onnx --backend dnnl -o parts.onnx\n",
     "report": "  aotc report out -o page.html --bench costs.json\n",
     "diff": "  aotc diff before after\n  aotc diff before after --exit-code -o changes.html\n",
+    "link": "  aotc link out/words out/digits -o out/both && cmake --build out/both\n",
     "disasm": "  aotc disasm out\n",
     "tune": "  aotc tune model.onnx --backend dnnl -o costs.json\n",
     "inspect": "  aotc inspect model.onnx\n",

@@ -55,6 +55,7 @@ GROUPS = {
         "size": "RAM, flash and MACs of a bundle, or an estimate for a model",
         "report": "the content of a bundle, as one HTML page",
         "diff": "list the differences of two builds: bytes, work, backends, options, outputs",
+        "link": "make one project of several models, which share one arena",
         "disasm": "list the commands of an accelerator's regions",
     },
     "of a model": {

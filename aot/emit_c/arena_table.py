@@ -19,6 +19,7 @@ from aot.emit_c.trace import arena_offset
 from aot.ir.layout import PLAIN
 from aot.ir.plan import Plan
 from aot.ir.program import Program, Role, Tensor
+from aot.plan.memory.states import StatePlace, state_places
 
 
 @dataclass(slots=True)
@@ -61,10 +62,24 @@ def planned_parts(program: Program, plan: Plan) -> Iterator[tuple[Program, Plan]
             yield from planned_parts(body.program, body.plan)
 
 
-def spell_arena(macros: MemoryMacros, program: Program, plan: Plan, whole: bool) -> list[str]:
+def place_text(program: Program, plan: Plan, name: str, states: Sequence[StatePlace]) -> str:
+    """The address of a tensor of the arena in C; `states` are places that `aotc link` may move."""
+    offset = arena_offset(program, plan, name) or 0
+    for number, state in enumerate(states):
+        if name in state.tensors:
+            return f"arena + {program.name.upper()}_STATE_{number}" + (
+                f" + {offset - state.offset}" if offset > state.offset else ""
+            )
+    return f"arena + {offset}"
+
+
+def spell_arena(
+    macros: MemoryMacros, root: Program, program: Program, plan: Plan, whole: bool
+) -> list[str]:
     """The table and the macros of one program's arena; [] if no call names a place in it.
 
-    The table has the tensors that this file names, or with `whole` every one that has a place.
+    `program` is `root` or within its calls. The table has the tensors that this file names, or with
+    `whole` every one that has a place.
     """
     if whole:
         for name in _placed(program, plan):
@@ -87,8 +102,9 @@ def spell_arena(macros: MemoryMacros, program: Program, plan: Plan, whole: bool)
     lines += [
         "  ".join([*(t.rjust(w) for t, w in zip(r, widths, strict=False)), r[3]]) for r in rows
     ]
+    states = state_places(program, plan) or () if program is root else ()
     defined = [
-        f"#define {macros.buffer(program, n)} (arena + {arena_offset(program, plan, n)})"
+        f"#define {macros.buffer(program, n)} ({place_text(program, plan, n, states)})"
         for n in used
     ]
     return [ctext.block(lines, hang=sum(widths) + 6), *defined, ""]

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from aot.emit_c import ctext
+from aot.emit_c.arena_table import place_text
 from aot.emit_c.trace import arena_offset
 from aot.ir.plan import Plan
 from aot.ir.program import Call, DynamicDimension, Program, Tensor
+from aot.plan.memory.states import state_places
 
 
 def inputs(program: Program) -> list[Tensor]:
@@ -124,7 +126,7 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
     """
     ends = inputs(program) + outputs(program)
     arena_io = program.io == "arena"
-    held = frozenset(program.held)
+    held, states = frozenset(program.held), state_places(program, plan) or ()
     return {
         "arena_io": arena_io,
         "pushed": _pushed(program),
@@ -137,6 +139,9 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
         "in_bytes": _list(t.nbytes for t in inputs(program)),
         "out_bytes": _list(t.nbytes for t in outputs(program)),
         "carried": len(program.carried),
+        "state_places": "\n".join(
+            f"#define {program.name.upper()}_STATE_{i} {s.offset}" for i, s in enumerate(states)
+        ),
         "shape_places": _shape_places(program, plan),
         "dynamic_outputs": len(program.shapes),
         "symbols": len(program.dynamic_dims),
@@ -145,7 +150,7 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
         "symbol_places": _list(arena_offset(program, plan, e.tensor) for e in program.dynamic_dims),
         "dimensions": "\n".join(_inside_comment(e) for e in program.dynamic_dims),
         "clear": "\n".join(
-            f"    (void)memset(arena + {plan.placements[n].offset}, 0,"
+            f"    (void)memset({place_text(program, plan, n, states)}, 0,"
             f" {program.tensors[n].nbytes});"
             for n in program.carried
             if n in plan.placements

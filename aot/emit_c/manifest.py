@@ -17,6 +17,7 @@ from aot.options import Options
 from aot.partition.result import Partition
 from aot.plan import slices
 from aot.plan.fallback import RegionFallback, portable_bytes
+from aot.plan.memory.states import scratch_bytes, state_places
 from aot.plan.memory.stretches import stretches
 from aot.plan.stack import declare
 from aot.plan.statics import static_bytes
@@ -196,6 +197,12 @@ def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
         "constants_bytes": constants.nbytes,
         "alignment": plan.alignment,
         "memories": [{"name": "arena", "bytes": plan.arena_bytes}],
+        **_apart(program, plan),
+        "stored": [
+            {"offset": o, "bytes": constants.tensors[n].nbytes, "align": constants.tensors[n].align}
+            for n, o in constants.offsets.items()
+            if not constants.owners[n]
+        ],
         **({"by_rows": _by_rows(program)} if program.segments else {}),
         "buffers": [
             {
@@ -209,6 +216,13 @@ def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
             for s in stretches(program, plan)
         ],
     }
+
+
+def _apart(program: Program, plan: Plan) -> dict[str, Any]:
+    """The places of states, null where they cannot be moved, and the bytes that the rest needs."""
+    states = state_places(program, plan)
+    kept = None if states is None else [{"offset": s.offset, "bytes": s.bytes} for s in states]
+    return {"states": kept, "scratch_bytes": scratch_bytes(program, plan, states or ())}
 
 
 def _by_rows(program: Program) -> list[dict[str, Any]]:

@@ -294,7 +294,8 @@ def spell_portable(
             if c.region == region
         ]
         functions += _function(program, program, region, steps)
-    arenas = [x for p, q in planned_parts(program, plan) for x in spell_arena(macros, p, q, False)]
+    parts = planned_parts(program, plan)
+    arenas = [x for p, q in parts for x in spell_arena(macros, program, p, q, False)]
     return "\n".join(
         [
             "/* SPDX-License-Identifier: MIT-0 */",

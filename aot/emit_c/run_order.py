@@ -85,7 +85,7 @@ def spell_file(
     arenas = [
         line
         for program, plan in planned_parts(spelling.program, spelling.plan)
-        for line in spell_arena(spelling.macros, program, plan, whole=-1 in regions)
+        for line in spell_arena(spelling.macros, spelling.root, program, plan, whole=-1 in regions)
     ]
     parts = [
         "/* SPDX-License-Identifier: MIT-0 */",

@@ -171,6 +171,9 @@ def open_out(out: Path) -> Built:
     if schema.split(".")[0] != SCHEMA_VERSION.split(".")[0]:
         what = f"{path} has schema {schema[:20]}, this aotc reads {SCHEMA_VERSION}"
         raise AotError(what, hint="compile again with this aotc")
+    if "models" in manifest:
+        what = f"{out} has several models, which `aotc link` made one project of"
+        raise AotError(what, hint="give the OUT of one of them")
     if not (isinstance(name, str) and re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name)):
         raise AotError(f"{path} is not as aotc wrote it", "its name", "compile again")
     return Built(out, manifest)

@@ -14,6 +14,7 @@ from aot.emit_c.project import emit_c
 from aot.emit_c.resources import runtime_c
 from aot.emit_c.write import write_bundle
 from aot.ir.dtypes import F32, S64, U8, DType
+from aot.ir.plan import Sharing
 from aot.ir.program import (
     Access,
     Arg,
@@ -53,6 +54,8 @@ class Plan:
     optimal: bool = True
     alignment: int = 64
     schedule_optimal: bool = True
+    inplace: tuple[Sharing, ...] = ()
+    rows: None = None
 
 
 def stacked(program: Program) -> Plan:

@@ -12,6 +12,7 @@ from aot.plan.memory.alias import Aliases, decide
 from aot.plan.memory.frame import framed, in_arena
 from aot.plan.memory.live import uses_of
 from aot.plan.memory.pack import EFFORT, Packing, pack
+from aot.plan.memory.states import states_last
 from aot.target import Target
 
 
@@ -25,6 +26,8 @@ def plan_memory(program: Program, target: Target | None = None, effort: int = EF
     caller = [n for n in (*program.inputs, *program.outputs) if n not in arena]
     own, program = program, framed(program)
     aliases, packing = _smallest(program, effort)
+    if program.carried:
+        packing = states_last(aliases, packing, program.carried, effort)
     shift = len(program.calls) > len(own.calls)
     roots = {
         root: packing.offsets[group.members[0][0]] + offset
