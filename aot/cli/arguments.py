@@ -447,11 +447,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
         *_PINS,
         *COMMON,
     ),
-    "inspect": (
-        _MODEL,
-        *_PINS,
-        *COMMON,
-    ),
+    "inspect": (_MODEL, *_PINS, *COMMON),
     "size": (
         _row("subject", metavar="OUT|MODEL", help="a built OUT, or a model to estimate"),
         _row("--symbols", **_FLAG, help="the largest symbols of a built OUT"),

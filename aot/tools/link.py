@@ -261,7 +261,7 @@ def _project(linked: Linked, target: Target) -> dict[str, File]:
         files["board/link.ld"] = made["board/link.ld"]
     values = _values(linked, target)
     files["CMakeLists.txt"] = render("linked.cmake", values)
-    files["README.md"] = render("linked.md", values)
+    files["README.md"] = render("README_linked.md", values)
     files["manifest.json"] = dump({**_record(linked), "sources": sources_of(files)})
     return files
 

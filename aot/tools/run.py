@@ -173,7 +173,7 @@ def open_out(out: Path) -> Built:
         raise AotError(what, hint="compile again with this aotc")
     if "models" in manifest:
         what = f"{out} has several models, which `aotc link` made one project of"
-        raise AotError(what, hint="give the OUT of one of them")
+        raise AotError(what, hint="give the folder that one of them was compiled into")
     if not (isinstance(name, str) and re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name)):
         raise AotError(f"{path} is not as aotc wrote it", "its name", "compile again")
     return Built(out, manifest)

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: MIT-0
+# SPDX-License-Identifier: Apache-2.0
 """Write motion.onnx: how much a picture of 64 pixels differs from the one before, on average."""
 
 import onnx
