@@ -102,10 +102,11 @@ MAX_ROUNDS = 8
 
 
 def rewrite_until_stable(model: ir.Model, options: LoadOptions, budget: Budget) -> None:
-    """Every pass in turn until none finds anything to do."""
+    """Run every pass on every graph of `model`, in place, until none finds anything to do."""
     for _ in range(MAX_ROUNDS):
         changed = False
         for graph in list(graphs(model)):
+            # Before a fold makes transposed copies of weights.
             first = Editor(graph)
             shared_weights(first, options)  # before a fold makes transposed copies
             changed = fold(Editor(graph), budget) or first.changed or changed
@@ -138,13 +139,16 @@ def check_size(graph: ir.Graph) -> None:
 
 
 def normalise(model: ir.Model, options: LoadOptions | None = None) -> ir.Model:
-    """`model`, rewritten in place: canonical operators, constants folded, C names throughout."""
+    """`model`, rewritten in place: canonical operators, constants folded, every value typed, C
+    names.
+    """
     options = options or LoadOptions()
     budget = Budget(options)
     share_constants(model)
     for _ in range(MAX_ROUNDS):
         isolate(model.graph)
         rewrite_until_stable(model, options, budget)
+        # What is finished or expanded may give the passes new work.
         if not finish(model, options, budget) and not expand(model, options):
             break
     unused_constants(model)

@@ -124,7 +124,12 @@ def absorb(edit: Editor, node: ir.Node, x: ir.Value, scale: Array, shift: Array)
 def _folded(
     linear: ir.Node, weights: Array, bias: Array | None, scale: Array, shift: Array
 ) -> tuple[Array, Array] | None:
-    """Weights and bias in float64 (weights only where scale is not all ones)."""
+    """(weights, bias) in float64 of `linear` scaled and shifted per output channel; None if it
+    cannot be.
+
+    Weights stay as they are where every scale is 1. Scaled weights must be finite in their own
+    type.
+    """
     channels, trait = scale.size, trait_of(linear, Linear)
     assert trait is not None
     if any(attribute(linear, name, 1.0) != 1.0 for name in ("alpha", "beta")):
@@ -136,6 +141,7 @@ def _folded(
     else:
         group = int(attribute(linear, trait.groups, 1))
         inner = weights.shape[0] // group
+        # The output channels of ConvTranspose are axis 1, within each group.
         per_group = scale.reshape(group, 1, weights.shape[1])
         factor = np.broadcast_to(per_group, (group, inner, weights.shape[1]))
         factor = factor.reshape(weights.shape[:2] + (1,) * (weights.ndim - 2))
@@ -152,6 +158,7 @@ def _folded(
 
 
 def _copy(edit: Editor, node: ir.Node, linear: ir.Node, weights: Array, bias: Array) -> ir.Value:
+    """The result of a copy of `linear` with these constants, in front of `node`."""
     dtype, w = linear.outputs[0].dtype, linear.inputs[1]
     if weights is not array(w):
         w = edit.const(weights, f"{linear.name}_w", dtype)

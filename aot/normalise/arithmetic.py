@@ -48,6 +48,7 @@ def arithmetic(edit: Editor, options: LoadOptions) -> None:
 
 
 def _constant_second(edit: Editor, node: ir.Node) -> None:
+    """Swap, in place, the operands of a commutative node whose first one is the only constant."""
     left, right = node.inputs[0], node.inputs[-1]
     if len(node.inputs) == 2 and constant(left) is not None and constant(right) is None:
         edit.set_input(node, 0, right)
@@ -58,6 +59,9 @@ def in_pairs(op_type: str, at_least: int) -> Callable[[Editor, ir.Node], ir.Valu
     """The rule that `op_type` computes two operands after the other, from so many operands on."""
 
     def rule(edit: Editor, node: ir.Node) -> ir.Value | None:
+        """The chain of nodes of two operands that computes `node`; None if it has too few
+        operands.
+        """
         inputs = [i for i in node.inputs if i is not None]
         if len(inputs) < at_least:
             return None

@@ -58,6 +58,9 @@ def attention(edit: Editor, options: LoadOptions) -> None:
 
 
 def _recognise(edit: Editor, softmax: ir.Node) -> None:
+    """Replace MatMul(Softmax(scale * Q K^T + mask), V) around `softmax` by an Attention, if it is
+    one.
+    """
     weights, x = softmax.outputs[0], softmax.inputs[0]
     product = single_use(weights)
     if product is None or product.domain or product.op_type != "MatMul" or x is None:
@@ -65,6 +68,7 @@ def _recognise(edit: Editor, softmax: ir.Node) -> None:
     shape = shape_of(weights)
     last = int(attribute(softmax, "axis", -1)) in (-1, len(shape) - 1)
     v = product.inputs[1]
+    # Ranks beyond heads and batch are no attention of ONNX.
     if not last or len(shape) not in (3, 4) or product.inputs[0] is not weights or v is None:
         return
     scored = _scores(x)
@@ -95,7 +99,7 @@ def _scores(x: ir.Value) -> tuple[ir.Node, float, Mask | None] | None:
 
 
 def _terms(x: ir.Value) -> list[tuple[ir.Value, Mask | None]]:
-    """What may be scores, each with the mask that would be added to it."""
+    """Values that may be scores, each with the mask that would be added to it."""
     node = producer(x, "Add", "Where")
     if node is None:
         return [(x, None)]
@@ -107,7 +111,9 @@ def _terms(x: ir.Value) -> list[tuple[ir.Value, Mask | None]]:
 
 
 def _scaled(value: ir.Value) -> Scaled:
-    """Where the innermost scale of `value` is applied, and what moves elements after it."""
+    """The innermost scaling of `value`: its factor, its source, and the nodes that move elements
+    after it.
+    """
     moves: list[ir.Node] = []
     found, scale = Scaled(1.0, value, ()), 1.0
     while True:
@@ -196,6 +202,12 @@ def _replace(
     mask: Mask | None,
     scale: float,
 ) -> None:
+    """Put an Attention in the place of `product`; its keys lose the transpose that the product
+    needed.
+
+    `queries` and `keys` are sources with the moves after them, `value` is V. Operands of rank 3 get
+    an axis of one head.
+    """
     q = _moved(edit, product, queries.source, queries.moves)
     k = _moved(edit, product, keys.source, keys.moves[1:])
     perm = _perm(keys.moves[0])

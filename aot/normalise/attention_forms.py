@@ -71,6 +71,7 @@ def _input(node: ir.Node, index: int) -> ir.Value | None:
 
 
 def _is_canonical(node: ir.Node) -> bool:
+    """Whether Q has rank 4, and neither past keys come in nor present ones go out."""
     q = _input(node, 0)
     assert q is not None
     past = _input(node, 4) is not None
@@ -111,6 +112,9 @@ def transposed(edit: Editor, before: ir.Node, x: ir.Value, perm: Sequence[int]) 
 
 
 def _rewrite(edit: Editor, node: ir.Node) -> None:
+    """Replace `node` by a canonical Attention: heads on an axis of their own, past keys joined in
+    front.
+    """
     q, k, v = node.inputs[:3]
     assert q is not None and k is not None and v is not None
     flat = len(shape_of(q)) == 3
@@ -136,6 +140,7 @@ def _rewrite(edit: Editor, node: ir.Node) -> None:
 
 
 def _joined(edit: Editor, node: ir.Node, past: ir.Value, now: ir.Value) -> ir.Value:
+    """Keys or values of the past followed by those of now, on the axis of positions."""
     shape = list(shape_of(now))
     shape[2] += shape_of(past)[2]
     return edit.node("Concat", [past, now], {"axis": 2}, before=node, shape=shape)

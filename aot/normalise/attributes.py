@@ -38,6 +38,7 @@ def attributes(edit: Editor, options: LoadOptions) -> None:
 
 
 def _drop_absent(edit: Editor, node: ir.Node) -> None:
+    """Remove absent operands from the end of a node's inputs."""
     count = len(node.inputs)
     while count and node.inputs[count - 1] is None:
         count -= 1
@@ -53,6 +54,7 @@ def rank_of(node: ir.Node) -> int:
 
 
 def _axis(edit: Editor, node: ir.Node, name: str, rule: AxisOf, index: int) -> None:
+    """Write the attribute `name` of `node` as a number from 0 to rank - 1 of input `index`."""
     axis, value = attribute(node, name, rule.default), node.inputs[index]
     if axis is not None and value is not None and (name in node.attributes or not rule.idle):
         rank = len(shape_of(value))
@@ -95,6 +97,7 @@ def _window(edit: Editor, node: ir.Node) -> None:
 
 
 def _kernel(node: ir.Node) -> list[int]:
+    """The sizes of a kernel in space, from the shape of the weights."""
     place = kernel_place(node)
     weights = None if place is None else node.inputs[place]
     assert weights is not None

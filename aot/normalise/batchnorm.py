@@ -27,6 +27,9 @@ def batch_norm(edit: Editor, options: LoadOptions) -> None:
 
 
 def _rewrite(edit: Editor, node: ir.Node) -> None:
+    """Fold a BatchNormalization with constants into the linear operator before it, or write Mul and
+    Add.
+    """
     factors = _scale_shift(node)
     x = node.inputs[0]
     if factors is None or x is None or x.dtype is None:
@@ -59,6 +62,7 @@ def _scale_shift(node: ir.Node) -> tuple[Array, Array] | None:
 
 
 def _spell_out(edit: Editor, node: ir.Node, x: ir.Value, scale: Array, shift: Array) -> ir.Value:
+    """The result of x * scale + shift per channel, as two nodes in front of `node`."""
     shape = shape_of(x)
     column = (-1,) + (1,) * (len(shape) - 2)
     kind = dtype_of(x).numpy()

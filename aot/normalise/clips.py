@@ -80,6 +80,7 @@ def _is_float(value: ir.Value) -> bool:
 
 
 def _scalar(value: ir.Value | None) -> float | None:
+    """The number that a constant of one element holds; None for anything else and for NaN."""
     data = array(value)
     if data is None or data.size != 1 or np.isnan(data.ravel()[0]):
         return None
@@ -87,6 +88,7 @@ def _scalar(value: ir.Value | None) -> float | None:
 
 
 def _clip_bounds(node: ir.Node, given: list[float | ir.Value | None]) -> Interval | None:
+    """(low, high) of a node whose bounds are `given`; None if one is not constant."""
     assert node.outputs[0].dtype is not None
     biggest = float(np.finfo(node.outputs[0].dtype.numpy()).max)
     bounds = list(EVERYTHING)
@@ -107,6 +109,8 @@ def _then(first: Interval, second: Interval) -> Interval:
 
 
 def _spell(edit: Editor, node: ir.Node, x: ir.Value, bounds: Interval) -> None:
+    """Replace `node` by the clamp of x to `bounds` in its one form: Relu, Clip or x itself."""
+    # ONNX takes the upper bound where the bounds are crossed.
     if bounds[0] > bounds[1]:
         bounds = (bounds[1], bounds[1])
     if bounds == (0.0, np.inf) and not np.signbit(bounds[0]):
@@ -123,6 +127,7 @@ def _spell(edit: Editor, node: ir.Node, x: ir.Value, bounds: Interval) -> None:
 
 
 def _is_canonical(node: ir.Node, bounds: Interval) -> bool:
+    """Whether a Clip has an operand for each finite bound and for no other, each a scalar."""
     for index, limit in ((1, bounds[0]), (2, bounds[1])):
         value = node.inputs[index] if len(node.inputs) > index else None
         if (value is None) != bool(np.isinf(limit)):
@@ -133,6 +138,7 @@ def _is_canonical(node: ir.Node, bounds: Interval) -> bool:
 
 
 def _clip(edit: Editor, node: ir.Node, x: ir.Value, bounds: Interval) -> ir.Value:
+    """The result of a Clip of x in front of `node`; infinite bounds are absent."""
     inputs: list[ir.Value | None] = [x]
     for name, limit in (("min", bounds[0]), ("max", bounds[1])):
         if np.isinf(limit):

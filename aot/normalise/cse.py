@@ -45,6 +45,7 @@ def _can_merge(first: ir.Node, node: ir.Node) -> bool:
 
 
 def _constants(edit: Editor) -> None:
+    """Let readers of small constants of equal type, shape and bytes read the first of them."""
     seen: dict[tuple[Any, ...], ir.Value] = {}
     for value in list(edit.graph.initializers.values()):
         tensor = value.const_value
@@ -59,6 +60,7 @@ def _constants(edit: Editor) -> None:
 
 
 def _key(node: ir.Node) -> tuple[Any, ...] | None:
+    """The key that equal nodes share; None for nodes that are never merged."""
     if node.domain or trait_of(node, Random) is not None:
         return None
     inputs = tuple(id(i) if i is not None else 0 for i in node.inputs)
@@ -73,6 +75,9 @@ def _key(node: ir.Node) -> tuple[Any, ...] | None:
 
 
 def _hashable(value: Any) -> Any:
+    """The value of an attribute as a part of a key, with its type; TypeError for tensors and
+    graphs.
+    """
     if isinstance(value, (int, float, str, bytes)):
         return type(value).__name__, value
     if isinstance(value, (list, tuple)):

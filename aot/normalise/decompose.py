@@ -25,6 +25,7 @@ class Body:
     """Nodes in the making; values are called by name, the call's inputs i0, i1 …"""
 
     def __init__(self, node: ir.Node) -> None:
+        """An empty body for `node`; `why` and `hint` are filled if there can be none."""
         self.node = node
         self.nodes: list[onnx.NodeProto] = []
         self.why, self.hint = "", ""

@@ -81,7 +81,9 @@ def has_body(node: ir.Node, model: ir.Model) -> bool:
 
 
 def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
-    """The body for this node's types, in the model's opset, or None if ONNX gives none."""
+    """The graph that computes `node`, in the model's opset, None if neither ONNX nor a rule gives
+    one.
+    """
     from onnx import inliner
 
     if is_unrollable(node):

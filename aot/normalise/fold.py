@@ -26,6 +26,9 @@ class Budget:
     """Bytes constant folding may still add to the model."""
 
     def __init__(self, options: LoadOptions) -> None:
+        """The bytes that constants may grow by, and those that results of one repeated number may
+        take.
+        """
         self.grown, self.uniform = options.fold_bytes, options.uniform_bytes
         self.claimed = options.claimed
 
@@ -55,8 +58,12 @@ def fold(edit: Editor, budget: Budget) -> bool:
 
 
 def _is_foldable(node: ir.Node) -> bool:
+    """Whether the value of `node` is known: its operands are constant, or it only reads a static
+    shape.
+    """
     if _scales_are_given(node) or not is_computable(node):
         return False
+    # A constant that is an output needs a node, which is this one.
     if any(o.is_graph_output() for o in node.outputs) and node.op_type == "Identity":
         return False
     if reads_shape.of(node) is not None:
@@ -72,6 +79,11 @@ def _scales_are_given(node: ir.Node) -> bool:
 
 
 def _results(node: ir.Node, budget: Budget) -> list[Array] | None:
+    """The values of a node's results as arrays; None if they are not known or too large for the
+    budget.
+
+    ModelError if the operator is invalid for these operands.
+    """
     size = sum(_bytes(o) for o in node.outputs if o.name)
     source = sum(_bytes(i) for i in node.inputs if i is not None and len(i.uses()) == 1)
     if not budget.take(size - source, node.op_type == "ConstantOfShape"):
@@ -87,12 +99,14 @@ def _results(node: ir.Node, budget: Budget) -> list[Array] | None:
 
 
 def _bytes(value: ir.Value) -> int:
+    """The bytes of a value, 0 without a static shape."""
     shape = static_shape(value)
     bits = 64 if value.dtype is None else max(value.dtype.bitwidth, 1)
     return 0 if shape is None else (prod(shape) * bits + 7) // 8
 
 
 def _substitute(edit: Editor, node: ir.Node, results: list[Array]) -> None:
+    """Let readers of a node's results read constants, and remove the node."""
     for value, data in zip(node.outputs, results, strict=False):
         if not value.name:
             continue

@@ -31,11 +31,13 @@ def gemm(edit: Editor, options: LoadOptions) -> None:
 
 
 def _weights(edit: Editor, node: ir.Node) -> None:
+    """Multiply constant weights of a Gemm by alpha and store them as transB would have them."""
     weights, alpha = array(node.inputs[1]), float(attribute(node, "alpha", 1.0))
     assert node.inputs[1] is not None
     if weights is None or weights.dtype.kind != "f":
         return
     transposed = bool(attribute(node, "transB", 0))
+    # Weights that another node reads as they are would be stored twice.
     if alpha == 1.0 and (not transposed or stored_as_given(node.inputs[1])):
         return
     new = weights.T if transposed else weights

@@ -35,6 +35,7 @@ def identities(edit: Editor, options: LoadOptions) -> None:
 
 
 def _same_type(node: ir.Node) -> bool:
+    """Whether the first operand and the result have one type and shape."""
     source, result = node.inputs[0], node.outputs[0]
     return (
         source is not None and source.dtype == result.dtype and shape_of(source) == shape_of(result)
@@ -58,6 +59,9 @@ def neutral(value: float, negative: bool | None = None) -> Callable[[ir.Node], b
     """
 
     def rule(node: ir.Node) -> bool:
+        """Whether the second operand of `node` is one neutral number, with the sign that
+        keeps -0.
+        """
         other = array(node.inputs[1])
         if other is None or other.size != 1 or other.ravel()[0] != value:
             return False

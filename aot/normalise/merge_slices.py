@@ -17,7 +17,7 @@ from aot.load.options import LoadOptions
 
 
 def pieces(edit: Editor, options: LoadOptions) -> None:
-    """Rewrite Split, Gather of consecutive constant indices, and Slice of Slice."""
+    """Rewrite Split, Gather of evenly spaced constant indices, and Slice of Slice as Slices."""
     for node in edit.graph:
         if node.domain:
             continue
@@ -32,7 +32,9 @@ def pieces(edit: Editor, options: LoadOptions) -> None:
 def cut(
     edit: Editor, before: ir.Node, x: ir.Value, axis: int, start: int, stop: int, step: int = 1
 ) -> ir.Value:
-    """Slice `x` on one axis."""
+    """The elements `start` to `stop` of `x` on one axis, by `step`: a Slice in front of
+    `before`.
+    """
     shape = list(shape_of(x))
     shape[axis] = len(range(start, stop, step))
     bounds = [
@@ -43,6 +45,7 @@ def cut(
 
 
 def _split(edit: Editor, node: ir.Node) -> None:
+    """Replace a Split of constant sizes by a Slice per result that is used."""
     x = node.inputs[0]
     if x is None or any(i is not None and array(i) is None for i in node.inputs[1:]):
         return
@@ -58,6 +61,7 @@ def _split(edit: Editor, node: ir.Node) -> None:
 
 
 def _gather(edit: Editor, node: ir.Node) -> None:
+    """Replace a Gather of evenly spaced, rising constant indices by a Slice."""
     x, index = node.inputs[0], array(node.inputs[1])
     if x is None or index is None or index.size == 0:
         return
@@ -84,6 +88,9 @@ def _bounds(node: ir.Node) -> list[list[int]] | None:
 
 
 def _merge(edit: Editor, node: ir.Node) -> None:
+    """Join a Slice with the one before it where they cut different axes and nobody reads in
+    between.
+    """
     inner = producer(node.inputs[0], "Slice")
     if inner is None or single_use(inner.outputs[0]) is not node:
         return

@@ -60,6 +60,7 @@ def norms(edit: Editor, options: LoadOptions) -> None:
 
 
 def _softmax(edit: Editor, node: ir.Node) -> bool:
+    """Replace exp(x - max) / sum around `node` by a Softmax; whether that was done."""
     names = matched(SOFTMAX, node.outputs[0], {})
     axes = None if names is None else array(names["axes"])
     if names is None or axes is None or axes.size != 1:
@@ -103,6 +104,7 @@ def _next_constant(value: ir.Value, op_type: str, shape: tuple[int, ...]) -> ir.
 
 
 def _constant_of(node: ir.Node, shape: tuple[int, ...]) -> Array:
+    """The constant operand of `node`, in `shape`; one number is repeated."""
     data = next(a for a in (array(i) for i in node.inputs) if a is not None)
     if data.size == 1:
         return np.broadcast_to(data.reshape(()), shape).copy()

@@ -23,7 +23,9 @@ optional: Interface[Callable[[Editor, ir.Node], None]] = Interface("optional")
 
 
 def interface(edit: Editor, options: LoadOptions) -> None:
-    """Resolve what is optional."""
+    """Drop results that nobody reads, and give operators the optional operands that patterns rely
+    on.
+    """
     for node in edit.graph:
         required = required_results(node)
         if required is not None:
@@ -36,6 +38,7 @@ def interface(edit: Editor, options: LoadOptions) -> None:
 
 
 def _drop_outputs(edit: Editor, node: ir.Node, required: int) -> None:
+    """Drop unused results of `node` behind the first `required` ones."""
     count = len(node.outputs)
     while count > max(required, 1) and not is_used(node.outputs[count - 1]):
         count -= 1

@@ -28,6 +28,9 @@ def pools(edit: Editor, options: LoadOptions) -> None:
 
 
 def _is_global(node: ir.Node) -> bool:
+    """Whether a pool or a mean takes all of space: rank 4 or 5, or a window as large as its
+    input.
+    """
     x = operand(node, 0)
     shape = shape_of(x)
     if len(shape) < 3 or len(shape) > 5 or x.dtype is None or x.dtype.numpy().kind != "f":
@@ -44,6 +47,7 @@ def _is_global(node: ir.Node) -> bool:
 
 
 def _to_global(edit: Editor, node: ir.Node, pool: str) -> None:
+    """Replace `node` by the global operator `pool`, and a Reshape where axes were dropped."""
     x = operand(node, 0)
     shape = shape_of(x)
     pooled = (*shape[:2], *(1 for _ in shape[2:]))
@@ -56,7 +60,11 @@ def _to_global(edit: Editor, node: ir.Node, pool: str) -> None:
 
 
 def _round_down(edit: Editor, node: ir.Node) -> None:
-    """ceil_mode spelled as end padding, which no window of MaxPool sees or AveragePool counts."""
+    """Write ceil_mode as padding at the end, where no result changes by that.
+
+    MaxPool sees no padding and AveragePool counts none, unless it counts padding: then ceil_mode
+    stays.
+    """
     if not attribute(node, "ceil_mode", 0):
         edit.drop_attribute(node, "ceil_mode")
         return

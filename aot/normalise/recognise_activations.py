@@ -85,6 +85,7 @@ def products(edit: Editor, options: LoadOptions) -> None:
 
 
 def _substitute(edit: Editor, node: ir.Node, found: Found) -> None:
+    """Replace `node` by the activation found."""
     shape = shape_of(found.x)
     new = edit.node(found.op_type, [found.x], dict(found.attributes), before=node, shape=shape)
     edit.substitute(node, new)
@@ -182,7 +183,12 @@ def _recognised(product: Product) -> Found | None:
 
 
 def _matched(text: Any, value: ir.Value | None, names: Names) -> Names | None:
-    """`names`, and those that `text` adds to them, if `text` is what computes `value`."""
+    """`names` and those that `text` adds to them, if the expression `text` is how `value` is
+    computed.
+
+    `text` is Python syntax: names are values, calls are operators, numbers are constants. None if
+    it does not fit.
+    """
     match text:
         case ast.Constant(float() | int() as number):
             return names if near(scalar(value), number) else None
@@ -214,7 +220,7 @@ def _is_same(left: ir.Value | None, right: ir.Value | None) -> bool:
 
 
 def _said(node: ir.Node, keywords: Sequence[Any]) -> bool:
-    """Whether a node has these attributes, each a number."""
+    """Whether the attributes of a node are the numbers that `keywords` say; defaults count."""
     formal = onnx.defs.get_schema(node.op_type).attributes
     defaults = {
         str(k.arg): onnx.helper.get_attribute_value(formal[str(k.arg)].default_value)
@@ -227,7 +233,9 @@ def _said(node: ir.Node, keywords: Sequence[Any]) -> bool:
 
 
 def _product(text: Any, product: Product, names: Names) -> Names | None:
-    """The same for a product; squares of x that others read too are opened where they must be."""
+    """Like `_matched`, for a product; squares of x that others read, too, are opened where they
+    must be.
+    """
     parts = _parts(text)
     numbers = [float(ast.literal_eval(p)) for p in parts if isinstance(p, ast.Constant)]
     left_open = [p.id for p in parts if isinstance(p, ast.Name) and p.id == "alpha"]
@@ -264,6 +272,7 @@ def _in_some_order(
 def _in_order(
     texts: Sequence[Any], values: Sequence[ir.Value | None], names: Names
 ) -> Names | None:
+    """Like `_matched`, for expressions and values in one order."""
     found: Names | None = names
     for text, value in zip(texts, values, strict=True):
         found = None if found is None else _matched(text, value, found)

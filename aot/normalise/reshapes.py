@@ -27,6 +27,7 @@ def reshapes(edit: Editor, options: LoadOptions) -> None:
 
 
 def _to_reshape(edit: Editor, node: ir.Node, source: ir.Value) -> None:
+    """Replace `node` by a Reshape of `source` to the node's shape, unless it is that already."""
     shape = list(shape_of(node.outputs[0]))
     if node.op_type == "Reshape" and source is node.inputs[0]:
         target = array(node.inputs[1])

@@ -17,7 +17,7 @@ from aot.load.options import LoadOptions
 
 
 def scaling(edit: Editor, options: LoadOptions) -> None:
-    """Merge Mul, Add pairs that follow each other directly."""
+    """Merge pairs of Mul and Add with constants that follow each other directly into one pair."""
     for node in edit.graph:
         outer = _pair(node)
         if outer is None or producer(outer[0], "Add") is None:
