@@ -52,7 +52,9 @@ DEFAULTS = (("alpha", 1.0), ("beta", 1.0), ("transA", 0), ("transB", 0))
 
 
 def _bias(linear: ir.Node, channels: int) -> Array | None:
-    """The constant bias in float64, one per channel."""
+    """The constant bias in float64, one per channel; None if it is not constant or of
+    another size.
+    """
     value = linear.inputs[2] if len(linear.inputs) > 2 else None
     if value is None:
         return np.zeros(channels)

@@ -74,6 +74,11 @@ def channel_axis(node: ir.Node, rank: int) -> int:
 
 
 def _respell(edit: Editor, node: ir.Node, index: int, product: ir.Node) -> None:
+    """Write the constant bias, operand `index` of `node`, as int32 in the unit of the sums of
+    `product`.
+
+    Nothing changes where a bias is no whole number of units or too large for the sum.
+    """
     unit, numbers = product_scale(product), _numbers(node.inputs[index])
     if unit is None or numbers is None:
         return
@@ -82,6 +87,7 @@ def _respell(edit: Editor, node: ir.Node, index: int, product: ir.Node) -> None:
     row = _row(bias, channels)
     trait = trait_of(product, Linear)
     assert trait is not None
+    # A ConvTranspose's scales run within groups: its bias would need as many units.
     if row is None or (trait.within_groups and not unit.per_tensor):
         return
     if known is not None and known.same(unit) and bias.shape == (channels,):
@@ -110,6 +116,7 @@ def _numbers(value: ir.Value | None) -> tuple[Array, Params | None] | None:
 
 
 def _channels(product: ir.Node) -> int:
+    """The number of output channels of a product."""
     trait = trait_of(product, Linear)
     assert trait is not None
     return shape_of(product.outputs[0])[trait.result_axis]

@@ -70,7 +70,7 @@ def _implied_after(edit: Editor, quantise: ir.Node) -> None:
 
 
 def _implied_before(edit: Editor, clamp: ir.Node) -> None:
-    """Numbers that quantised values can stand for may all be within the bounds."""
+    """Remove a clamp of dequantised values whose range is within the bounds."""
     source = dequantised(clamp.inputs[0])
     p, bounds = params_of(source), _bounds(clamp)
     if source is None or p is None or bounds is None:
@@ -85,7 +85,9 @@ def _implied_before(edit: Editor, clamp: ir.Node) -> None:
 
 
 def _clip_of_quantised(edit: Editor, clip: ir.Node) -> None:
-    """Exporters of quantisation-aware training narrow the range of quantised values."""
+    """Let a Clip of quantised values, which quantisation-aware training writes, clamp the numbers
+    instead.
+    """
     source = producer(clip.inputs[0], QUANTISE)
     p, bounds = params_of(source), _bounds(clip)
     if clip.op_type != "Clip" or source is None or p is None or bounds is None:
@@ -108,7 +110,11 @@ def _clip_of_quantised(edit: Editor, clip: ir.Node) -> None:
 def _number(
     edit: Editor, clip: ir.Node, bound: float, params: Params, ends: tuple[int, int]
 ) -> ir.Value | None:
-    """What a bound stands for; None where it is outermost or rounding would move it."""
+    """The number that a bound of quantised values stands for, as a constant.
+
+    None where the bound is outermost (`ends`) or where quantising the number would give another
+    bound.
+    """
     if not ends[0] < bound < ends[1]:
         return None
     number = to_reals(np.array(int(bound)), params)

@@ -171,7 +171,9 @@ def add_quantise(
     before: ir.Node,
     hint: str = "",
 ) -> ir.Value:
-    """Quantised values of type `dtype` for the numbers `x`."""
+    """The result of a QuantizeLinear in front of `before`: values of `dtype` with `params` for
+    numbers `x`.
+    """
     axis = {} if params.per_tensor else {"axis": params.axis}
     inputs = [x, *write_params(edit, params, dtype, hint or str(x.name))]
     return edit.node(
@@ -239,6 +241,7 @@ def quantiser_after(value: ir.Value, *, bias: bool = False) -> ir.Node | None:
 
 
 def _adds_constant(node: ir.Node) -> bool:
+    """Whether an operand of `node` is constant, or a dequantised constant."""
     for value in node.inputs:
         made = producer(value, DEQUANTISE)
         if array(value) is not None or (made is not None and is_weight(made)):

@@ -76,7 +76,7 @@ def chain(node: ir.Node) -> list[ir.Node]:
 
 
 def _by_channel(node: ir.Node) -> bool:
-    """Whether channels can be taken out of the node's result and operands."""
+    """Whether channels can be taken out of the only result of `node` and of its operands."""
     if len([o for o in node.outputs if o.name]) != 1:
         return False
     if is_quantise(node) or is_dequantise(node):
@@ -115,6 +115,10 @@ def _numbers(value: ir.Value | None) -> Array | None:
 
 
 def _shrink(edit: Editor, node: ir.Node, makers: list[ir.Node], keep: Array) -> None:
+    """Keep, in place, only the channels `keep` of what a convolution reads and `makers` make.
+
+    The numbers that the channels have in the user's model are noted on each value.
+    """
     edit.set_input(node, 1, _taken(edit, node.inputs[1], 1, keep, node))
     for maker in makers:
         if maker.op_type == "Conv":

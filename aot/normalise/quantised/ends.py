@@ -36,6 +36,7 @@ def quantisation_of_ends(graph: ir.Graph) -> dict[str, Quantisation]:
 
 
 def _record(params: Params) -> Quantisation:
+    """`params` as the record that the program keeps of an input or output."""
     axis = None if params.per_tensor else params.axis
     scales, zeros = params.scale.ravel(), params.zero.ravel()
     return Quantisation(tuple(map(float, scales)), tuple(map(int, zeros)), axis)
@@ -47,7 +48,10 @@ def _moves(node: ir.Node, index: int) -> bool:
 
 
 def _read(value: ir.Value, seen: set[ir.Value], moved: bool = False) -> Iterator[Params]:
-    """The parameters with which `value` is read; of an axis only where nothing has moved it."""
+    """Yield the parameters with which `value` is dequantised, by way of nodes that move it, too.
+
+    Parameters along an axis count only where nothing has moved the value. `seen` is changed.
+    """
     if value in seen:
         return
     seen.add(value)
@@ -61,7 +65,7 @@ def _read(value: ir.Value, seen: set[ir.Value], moved: bool = False) -> Iterator
 
 
 def _written(value: ir.Value, seen: set[ir.Value], moved: bool = False) -> Iterator[Params]:
-    """The parameters with which `value` was quantised."""
+    """Yield the parameters with which `value` was quantised; like `_read`, towards the inputs."""
     node = value.producer()
     if node is None or value in seen:
         return

@@ -149,6 +149,7 @@ def _adds_sums(product: ir.Node, three: tuple[ir.Node | None, ir.Node, ir.Node])
 
 
 def _is_integer(reader: ir.Node, index: int) -> bool:
+    """Whether `reader` takes its operand `index` as integers, so that it must stay quantised."""
     if reader.domain:
         return False
     if is_recurrent_weight(reader, index):
@@ -175,12 +176,16 @@ def _is_sum(reader: ir.Node, index: int) -> bool:
 
 
 def _is_bias(value: ir.Value | None) -> bool:
+    """Whether `value` is a dequantised constant of int32."""
     source = dequantised(value)
     quantised = None if source is None else array(source.inputs[0])
     return quantised is not None and quantised.dtype == np.int32
 
 
 def _fold(edit: Editor, node: ir.Node, budget: Budget) -> None:
+    """Replace the DequantizeLinear of a constant by the numbers it gives, if `budget` allows the
+    bytes.
+    """
     numbers, result = _numbers(node), node.outputs[0]
     if numbers is None or result.dtype is None or numbers.dtype != result.dtype.numpy():
         return
@@ -195,7 +200,9 @@ def _fold(edit: Editor, node: ir.Node, budget: Budget) -> None:
 
 
 def _numbers(node: ir.Node) -> Array | None:
-    """What the node computes, None unless its scales are constant float32."""
+    """The float32 numbers of a dequantised constant, by blocks, too; None unless its scales are
+    constant.
+    """
     quantised, p = array(node.inputs[0]), params_of(node)
     if quantised is None or not is_quantised(node.inputs[0]):
         return None

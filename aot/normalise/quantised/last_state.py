@@ -43,6 +43,11 @@ def _quantiser(value: ir.Value) -> ir.Node | None:
 
 
 def _cut(edit: Editor, node: ir.Node, states: ir.Node, last: ir.Node) -> None:
+    """Replace the last states of a recurrent node, quantised in `last`, by Slices of all quantised
+    states.
+
+    Both must have equal parameters. Slices are taken per direction at the step that ran last.
+    """
     p, own = params_of(states), params_of(last)
     quantised, result = states.outputs[0], last.outputs[0]
     if p is None or own is None or not p.same(own) or quantised.dtype != result.dtype:

@@ -58,6 +58,7 @@ def quant_moves(edit: Editor, options: LoadOptions) -> None:
 
 
 def _cancel(edit: Editor, node: ir.Node) -> None:
+    """Remove a QuantizeLinear of dequantised values of the same parameters and type."""
     source = dequantised(node.inputs[0])
     p, result = params_of(node), node.outputs[0]
     if source is None or p is None:
@@ -69,7 +70,7 @@ def _cancel(edit: Editor, node: ir.Node) -> None:
 
 
 def _sink(edit: Editor, node: ir.Node) -> None:
-    """Move(DequantizeLinear(x)) becomes DequantizeLinear(Move(x))."""
+    """Make Move(DequantizeLinear(x)) DequantizeLinear(Move(x)) where all moved operands agree."""
     places = moved_inputs(node) or ()
     makers = [dequantised(node.inputs[i]) for i in places]
     first = makers[0] if makers else None
@@ -101,7 +102,9 @@ def _sink(edit: Editor, node: ir.Node) -> None:
 
 
 def _moved_axis(node: ir.Node, params: Params) -> Params | None:
-    """The parameters after a Transpose or Reshape that keeps their axis whole."""
+    """The parameters after a Transpose or Reshape that keeps their axis whole; None if it
+    does not.
+    """
     source = operand(node, 0)
     old, new = shape_of(source), shape_of(node.outputs[0])
     if node.op_type == "Transpose":
@@ -121,7 +124,9 @@ def _moved_axis(node: ir.Node, params: Params) -> Params | None:
 def _pad_value(
     edit: Editor, node: ir.Node, inputs: list[ir.Value | None], params: Params, quantised: ir.Value
 ) -> bool:
-    """Put the quantised value of the constant into `inputs`; False if it is none."""
+    """Put the quantised value of a Pad's constant into `inputs`; False if no quantised value is
+    exact.
+    """
     number = _pad_number(node)
     if number is None or not params.per_tensor or quantised.dtype is None:
         return False
@@ -135,13 +140,14 @@ def _pad_value(
 def _set_pad(
     edit: Editor, node: ir.Node, inputs: list[ir.Value | None], fill: Any, dtype: ir.DataType
 ) -> None:
+    """Put `fill` as a constant of type `dtype` into the place in `inputs` of a Pad's constant."""
     place = fill_place(node) or 0
     inputs += [None] * (place + 1 - len(inputs))
     inputs[place] = edit.const(fill.astype(dtype.numpy()), f"{node.name}_code", dtype)
 
 
 def _raise(edit: Editor, quantise: ir.Node) -> None:
-    """QuantizeLinear(Move(x)) becomes Move(QuantizeLinear(x))."""
+    """Make QuantizeLinear(Move(x)) Move(QuantizeLinear(x))."""
     p, result = params_of(quantise), quantise.outputs[0]
     node = producer(quantise.inputs[0])
     places = None if node is None else moved_inputs(node)
@@ -152,6 +158,7 @@ def _raise(edit: Editor, quantise: ir.Node) -> None:
     sources = [node.inputs[i] for i in places]
     if any(s is None for s in sources) or (_of_equal_parameters(sources) and not _odd_pad(node)):
         return
+    # Quantising before a Slice whose operand others read, too, would be more work.
     if shrinks(node) and any(s and single_use(s) is not node for s in sources):
         return
     inputs = list(node.inputs)
@@ -204,6 +211,7 @@ def _pad_number(node: ir.Node) -> Array | None:
 def _raised_pad(
     edit: Editor, node: ir.Node, inputs: list[ir.Value | None], params: Params, result: ir.Value
 ) -> bool:
+    """Put the quantised constant of a Pad into `inputs`, rounded; False if it is not known."""
     number = _pad_number(node)
     if number is None or result.dtype is None:
         return False

@@ -51,7 +51,9 @@ def quant_nbits(edit: Editor, options: LoadOptions) -> None:
 
 
 def _weights(value: ir.Value | None, least: int) -> Packed | None:
-    """Constant weights [K, N] of 4 bits, or transposed ones; None below `least` elements."""
+    """Constant weights [K, N] of 4 bits, or transposed ones; None for others and below `least`
+    elements.
+    """
     transposed = producer(value, "Transpose")
     source = producer(value if transposed is None else transposed.inputs[0], DEQUANTISE)
     if source is None or source.inputs[0] is None or source.inputs[0].dtype is None:
@@ -72,7 +74,10 @@ def _weights(value: ir.Value | None, least: int) -> Packed | None:
 
 
 def _blocks(quantised: Array, scale: Array, zero: Array, axis: int, block: int) -> Packed | None:
-    """The weights [N, K] in blocks along K; None if theirs run along N or have an odd size."""
+    """Weights [N, K] in blocks along K; None if their blocks run along N or have no power of two.
+
+    `axis` is the axis of blocks or of one scale per column; `block` is 0 for scales without blocks.
+    """
     rows, depth = quantised.shape
     if not block:
         block = BLOCK
@@ -91,6 +96,7 @@ def _blocks(quantised: Array, scale: Array, zero: Array, axis: int, block: int) 
 
 
 def _respell(edit: Editor, node: ir.Node, w: Packed, depth: int) -> None:
+    """Replace a MatMul by com.microsoft's MatMulNBits with weights `w`; `depth` is K."""
     rows, count = w.scales.shape
     data = _pairs(w.quantised).reshape(rows, count, w.size // 2)
     inputs = [

@@ -37,6 +37,7 @@ def quant_params(edit: Editor, options: LoadOptions) -> None:
 
 
 def _check(node: ir.Node) -> None:
+    """Raise ModelError or UnsupportedError unless scale, zero point and precision make sense."""
     scale_value = node.inputs[1]
     assert scale_value is not None and node.inputs[0] is not None
     _check_scale(node, scale_value)
@@ -50,6 +51,7 @@ def _check(node: ir.Node) -> None:
 
 
 def _check_scale(node: ir.Node, value: ir.Value) -> None:
+    """Raise ModelError unless constant scales are finite and above 0."""
     scale = array(value)
     if scale is None or scale.dtype.kind in "iu":
         return
@@ -63,6 +65,9 @@ def _check_scale(node: ir.Node, value: ir.Value) -> None:
 
 
 def _check_zero(node: ir.Node, quantised: ir.Value, value: ir.Value) -> None:
+    """Raise ModelError unless a zero point has the type of the quantised values, and is 0 for
+    int32.
+    """
     zero = array(value)
     name = original_name(value)
     if value.dtype != quantised.dtype:
@@ -86,6 +91,7 @@ def _scalars(edit: Editor, node: ir.Node) -> None:
 
 
 def _zero(edit: Editor, node: ir.Node) -> None:
+    """Give a node without zero point one of zeros."""
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         return
     dtype, scale = quantised_value(node).dtype, node.inputs[1]
@@ -95,6 +101,9 @@ def _zero(edit: Editor, node: ir.Node) -> None:
 
 
 def _attributes(edit: Editor, node: ir.Node) -> None:
+    """Drop attributes of a node that say nothing: of one scale, or of the type that follows
+    anyway.
+    """
     assert node.inputs[1] is not None
     if not shape_of(node.inputs[1]):
         edit.drop_attribute(node, "axis")

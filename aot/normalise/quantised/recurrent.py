@@ -40,6 +40,11 @@ def is_recurrent_weight(reader: ir.Node, index: int) -> bool:
 
 
 def _is_plain(node: ir.Node, trait: Recurrent) -> bool:
+    """Whether a recurrent node is one that kernels of quantised values compute.
+
+    It has its usual activations, no clip, no lengths, no peepholes and starts from zeros; with a
+    cell state it has at most MOST_STEPS steps.
+    """
     given = [*node.inputs, *[None] * 8]
     names = [str(a).lower() for a in attribute(node, "activations", None) or ()]
     usual = trait.activations.split()

@@ -24,6 +24,9 @@ def quant_share(edit: Editor) -> None:
 
 
 def _split(edit: Editor, node: ir.Node) -> None:
+    """Give each reader of a DequantizeLinear a copy of its own, so that patterns match
+    around each.
+    """
     result = node.outputs[0]
     uses = [u for u in result.uses() if u.node.graph is edit.graph]
     kept = 0 if result.is_graph_output() or len(uses) < len(list(result.uses())) else 1

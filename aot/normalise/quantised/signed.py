@@ -72,10 +72,14 @@ def _is_unsigned(value: ir.Value | None) -> bool:
 
 
 def _family(graph: ir.Graph, start: ir.Value) -> Family:
-    """Everything reachable from `start` through movers."""
+    """All values that nodes which move elements connect with `start`, and the nodes around them.
+
+    The family is fixed if anything else than quantisers and movers makes or reads a value of it.
+    """
     family, waiting, seen = Family(), [start], {id(start)}
 
     def reach(value: ir.Value | None) -> None:
+        """Let a value be looked at, once."""
         if value is not None and id(value) not in seen:
             seen.add(id(value))
             waiting.append(value)
@@ -104,7 +108,9 @@ def _family(graph: ir.Graph, start: ir.Value) -> Family:
 
 
 def _join(family: Family, node: ir.Node, reach: Callable[[ir.Value | None], None]) -> bool:
-    """Add a mover and its neighbours; False if it is none."""
+    """Add a node that moves elements, and its neighbours, to `family`; False if it does not move
+    any.
+    """
     places = moved_inputs(node)
     if places is None:
         return False
@@ -148,6 +154,7 @@ def _is_computed(value: ir.Value | None) -> bool:
 
 
 def _change(edit: Editor, family: Family) -> None:
+    """Make all values of a family int8, in place: codes and zero points are 128 less."""
     p = family.params()
     assert p is not None
     for value in family.values:
@@ -185,7 +192,9 @@ def signed(params: Params) -> Params:
 
 
 def _enter(edit: Editor, value: ir.Value, params: Params) -> None:
-    """Signed quantised values of a graph input for its readers."""
+    """Let readers of a graph input read int8 values that are made of it in front of the first of
+    them.
+    """
     uses = list(value.uses())
     first = next(n for n in edit.graph if any(n is u.node for u in uses))
     numbers = add_dequantise(edit, value, params, before=first)

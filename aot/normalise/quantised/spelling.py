@@ -61,6 +61,9 @@ class Spelling:
         return self._flat(self.as_float(self.input(index)))
 
     def _flat(self, value: ir.Value) -> ir.Value:
+        """A scale or zero point as a scalar or a vector; more axes stay if more than one is
+        not 1.
+        """
         shape = shape_of(value)
         if len(shape) == 1 and shape[0] == 1:
             return self.shaped(value, ())
@@ -96,7 +99,7 @@ class Spelling:
         shape: Sequence[int],
         dtype: ir.DataType | None = None,
     ) -> ir.Value:
-        """The output of a new node before this one."""
+        """The result, of `shape`, of a new node in front of the one that is respelled."""
         return self.edit.node(
             op_type, inputs, attributes, before=self.node, shape=shape, dtype=dtype
         )
@@ -104,7 +107,10 @@ class Spelling:
     def real(
         self, x: ir.Value, scale: ir.Value, zero: ir.Value | None, axis: int | None = None
     ) -> ir.Value:
-        """The numbers that quantised values `x` stand for; vectors run along `axis`."""
+        """The numbers that quantised values `x` stand for; vectors of scales run along `axis`.
+
+        UnsupportedError for several scales without an axis.
+        """
         if zero is not None:
             zero = self._flat(zero)
             if shape_of(zero) != shape_of(scale):
@@ -136,7 +142,11 @@ class Spelling:
         self.done(self.coded(y, scale, dtype))
 
     def coded(self, y: ir.Value, scale: int, dtype: ir.DataType | None = None) -> ir.Value:
-        """`y` as quantised values of the node's result."""
+        """`y` as quantised values of `dtype` or the node's result; `scale` is the index of the
+        scale's operand.
+
+        The zero point is the operand behind it. UnsupportedError for several scales.
+        """
         kind = dtype or self.node.outputs[0].dtype
         zero, factor = self.optional(scale + 1), self.scale(scale)
         if zero is None:
@@ -169,6 +179,7 @@ class Spelling:
         return self._transposed(y, back=True) if last else y
 
     def _transposed(self, x: ir.Value, back: bool) -> ir.Value:
+        """`x` with channels moved from the last axis to axis 1, or `back`."""
         rank, shape = len(shape_of(x)), shape_of(x)
         perm = [0, *range(2, rank), 1] if back else [0, rank - 1, *range(1, rank - 1)]
         return self.add("Transpose", [x], {"perm": perm}, shape=[shape[p] for p in perm])

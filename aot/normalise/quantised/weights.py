@@ -45,7 +45,7 @@ def quant_weights(edit: Editor, options: LoadOptions) -> None:
 
 
 def _quantised(edit: Editor, node: ir.Node) -> None:
-    """QuantizeLinear of a constant is a constant."""
+    """Replace a QuantizeLinear of a constant by a constant."""
     data, p, result = array(node.inputs[0]), params_of(node), node.outputs[0]
     if data is None or p is None or data.dtype != np.float32 or result.dtype is None:
         return
@@ -57,7 +57,9 @@ def _quantised(edit: Editor, node: ir.Node) -> None:
 
 
 def _centred(edit: Editor, node: ir.Node) -> None:
-    """Quantised values of 4 and 8 bits as int8, minus their zero points if that fits."""
+    """Store constant quantised values of 4 and 8 bits as int8, less their zero points if
+    that fits.
+    """
     quantised, p = node.inputs[0], params_of(node)
     data = array(quantised)
     if quantised is None or data is None or p is None or quantised.dtype is None:

@@ -104,7 +104,9 @@ def _common_quantisation(node: ir.Node) -> tuple[Params, ir.DataType] | None:
 
 
 def _after(edit: Editor, node: ir.Node) -> None:
-    """What was quantised values before is quantised values of the same parameters behind."""
+    """Quantise and dequantise a node's result like its operands, which all have one kind of 16
+    bits.
+    """
     result, kind = node.outputs[0], _common_quantisation(node)
     if kind is None or not result.uses():
         return
@@ -142,7 +144,9 @@ def _made(quantise: ir.Node) -> tuple[Params, ir.DataType] | None:
 
 
 def _before(edit: Editor, quantise: ir.Node) -> None:
-    """What becomes quantised values behind are quantised values of the same parameters before."""
+    """Quantise and dequantise the operands of a node that moves elements like its quantised
+    result.
+    """
     kind, node = _made(quantise), producer(quantise.inputs[0])
     if kind is None or node is None or _quantiser(node.outputs[0]) is not quantise:
         return
@@ -175,7 +179,9 @@ def _through(edit: Editor, clamp: ir.Node, place: int, kind: tuple[Params, ir.Da
 
 
 def _into(edit: Editor, node: ir.Node, place: int, kind: tuple[Params, ir.DataType]) -> None:
-    """Let input `place` of `node` be numbers that are quantised values of this kind."""
+    """Quantise and dequantise input `place` of `node` with parameters and type `kind`, unless it is
+    that.
+    """
     source = node.inputs[place]
     if source is None or _same(_kind(source), kind):
         return

@@ -67,7 +67,7 @@ def _dynamic(x: DynamicDims, ends: Sequence[ir.Value]) -> list[int]:
 
 
 def _pad(x: DynamicDims, branches: Sequence[ir.Graph], index: int, bound: tuple[int, ...]) -> None:
-    """Let both branches give the same shape, what one has less of at the end."""
+    """Pad, in place, output `index` of each branch at the ends of its axes to the shape `bound`."""
     for branch in branches:
         value = branch.outputs[index]
         shape = shape_of(value)
@@ -124,6 +124,7 @@ def _end(graph: ir.Graph, value: ir.Value) -> ir.Node:
 
 
 def _new_output(node: ir.Node, hint: str) -> ir.Value:
+    """A new last output of `node`: an int64 vector of one element."""
     assert node.graph is not None
     node.resize_outputs(len(node.outputs) + 1)
     value = node.outputs[-1]
@@ -166,6 +167,7 @@ def _counted_out(x: DynamicDims, node: ir.Node, body: ir.Graph) -> int | None:
         counters += [] if by is None else [(own, int(first.low.ravel()[0]), by)]
 
     def is_over(step: int) -> bool:
+        """Whether the counters' values surely end the loop before step number `step`."""
         trial = x.bounds.outside(body)
         for state, first, by in counters:
             if (
@@ -219,7 +221,11 @@ def stack_bounded(x: DynamicDims, node: ir.Node, states: int) -> ir.Node:
 
 
 def _counting(x: DynamicDims, node: ir.Node, states: int) -> tuple[ir.Node, ir.Value]:
-    """The Loop with one more state, the first: how many steps were made."""
+    """(loop, steps): the Loop in a form that also counts its steps in a state of its own, the
+    first.
+
+    The old node is removed; `steps` is an int64 vector of one element.
+    """
     graph = graph_of(node)
     held = node.attributes["body"]
     body = held.as_graph()
@@ -257,7 +263,11 @@ def _counting(x: DynamicDims, node: ir.Node, states: int) -> tuple[ir.Node, ir.V
 def steps_of_scan(
     x: DynamicDims, node: ir.Node, sequences: Sequence[ir.Value | None], axes: Sequence[int]
 ) -> ir.Value | None:
-    """How many steps a Scan makes where the data decide that, None where it is known."""
+    """The value that says how many steps a Scan makes, where the data decide that; None if it is
+    known.
+
+    KnownLate if its sequences may have different lengths.
+    """
     found: list[ir.Value | None] = []
     for value, axis in zip(sequences, axes, strict=True):
         assert value is not None

@@ -58,6 +58,7 @@ class DynamicDims:
     """Which axes of which values are dynamic, and the nodes that say how long they are."""
 
     def __init__(self, sweep: Inference) -> None:
+        """Start without dynamic axes; `sweep` infers types and knows values in part."""
         self.sweep = sweep
         self.bounds = Bounds(sweep.partial_values)
         self.terms = Terms(sweep.partial_values, self.bounds)
@@ -95,7 +96,9 @@ class DynamicDims:
         return any(i is not None and i in self._axes for i in node.inputs)
 
     def same(self, left: ir.Value, right: ir.Value, depth: int = 0) -> bool:
-        """Whether two values are computed in the same way, or are equal as numbers."""
+        """Whether two values are surely equal: as polynomials, as known numbers, or computed in the
+        same way.
+        """
         if left is right:
             return True
         if depth == 0 and self.terms.equal(left, right):
@@ -104,6 +107,7 @@ class DynamicDims:
         if a is not None and b is not None and a.full and b.full:
             return bool(np.array_equal(a.data, b.data))
         p, q = left.producer(), right.producer()
+        # Longer chains are rare, and the comparison of trees may take exponential time.
         if p is None or q is None or depth > 20 or left.index() != right.index():
             return False
         if (p.domain, p.op_type) != (q.domain, q.op_type) or len(p.inputs) != len(q.inputs):
@@ -118,7 +122,11 @@ class DynamicDims:
         )
 
     def interval(self, value: ir.Value | None) -> Interval | None:
-        """Between which numbers the elements of a small value lie; integers follow sizes."""
+        """Between which numbers each element of a small value lies; None for large and unknown
+        ones.
+
+        Integers are bounded by their polynomials of sizes, too.
+        """
         found = self.bounds.of(value)
         if value is None or found is None or (found.low == found.high).all():
             return found
@@ -140,7 +148,11 @@ class DynamicDims:
         domain: str = "",
         **attributes: Any,
     ) -> list[ir.Value]:
-        """The outputs of a new node in front of `before`, of these (element type, shape)."""
+        """The outputs of a new node in front of `before`, of these (element type, shape); None for
+        an absent one.
+
+        UnsupportedError if a shape has more than MAX_ELEMENTS elements.
+        """
         graph = graph_of(before)
         made = ir.Node(
             domain,
@@ -305,7 +317,9 @@ class DynamicDims:
         return value
 
     def flat(self, before: ir.Node, value: ir.Value) -> ir.Value:
-        """The elements of `value` one after the other: a vector of as many as the bound has."""
+        """The elements of `value` in a row, as a vector of as many as its bound; padding comes
+        last.
+        """
         kind = int(dtype_of(value))
         if self.has_gaps(value):
             shape = self.shape(before, value)
@@ -348,7 +362,9 @@ class DynamicDims:
     # -- outputs ---------------------------------------------------------------------------
 
     def finish(self, graph: ir.Graph) -> None:
-        """Give dynamic outputs of the model their compact form, and outputs for their shapes."""
+        """Give dynamic outputs of the model their compact form, and add outputs that hold their
+        true shapes.
+        """
         known = list(graph.meta.get(RUN_TIME_SHAPES, ()))
         last = next(reversed(graph), None)
         for index, value in enumerate(list(graph.outputs)):
@@ -366,7 +382,9 @@ class DynamicDims:
             graph.meta[RUN_TIME_SHAPES] = tuple(known)
 
     def _behind(self, graph: ir.Graph, value: ir.Value) -> ir.Value:
-        """Make an output compact, zeros behind its elements; the value that holds its shape."""
+        """Make an output compact, with zeros behind its elements; returned is the value of its true
+        shape.
+        """
         end = ir.Node("", "Identity", [value], name=f"{value.name}_output", num_outputs=1)
         end.outputs[0].name = f"{value.name}_end"
         graph.append(end)
@@ -394,7 +412,7 @@ zero_padding: Interface[
 
 
 def _is_new(value: ir.Value) -> bool:
-
+    """Whether aotc has added the node of `value`."""
     return FRESH in str(value.name)
 
 

@@ -51,7 +51,10 @@ def fitted(x: DynamicDims, node: ir.Node, value: ir.Value, axis: int, size: int)
 
 
 def fit_inputs(x: DynamicDims, node: ir.Node, places: dict[int, dict[int, int]]) -> None:
-    """Cut inputs to one bound where they meet: {number of the input: {axis: where}}."""
+    """Cut inputs of `node` to the least bound where they meet.
+
+    `places` has, by number of the input, the place in the result by axis.
+    """
     least: dict[int, int] = {}
     for index, own in places.items():
         value = operand(node, index)
