@@ -33,7 +33,7 @@ def misfit(node: ir.Node, partial_values: PartialValues) -> str:
 
 
 def axis_problem(node: ir.Node) -> str:
-    """Why the axis of a node is none of its input's: onnx's inference does not survive some."""
+    """The reason why an axis of a node is none of its input's, "" if all are."""
     for name, rule, index in axes_of(node):
         value, axis = node.inputs[index], attribute(node, name)
         rank = 0 if value is None else len(shape_of(value))
@@ -45,7 +45,9 @@ def axis_problem(node: ir.Node) -> str:
 
 
 def indices_within(node: ir.Node, partial_values: PartialValues) -> str:
-    """Constant indices lie within the axis that they count."""
+    """The reason why constant indices are not within the axis that they count, "" if they are or
+    vary.
+    """
     axis = int(attribute(node, "axis", 0))
     data = shape_at(node, 0)
     index = array(node.inputs[1])
@@ -61,7 +63,9 @@ def indices_within(node: ir.Node, partial_values: PartialValues) -> str:
 
 
 def element_indices(node: ir.Node, partial_values: PartialValues) -> str:
-    """The indices of GatherElements and ScatterElements lie within the data on the other axes."""
+    """The reason why indices of GatherElements or ScatterElements do not fit the data, "" if they
+    do.
+    """
     data, index = shape_at(node, 0), shape_at(node, 1)
     if len(index) != len(data):
         return f"indices {list(index)} have another rank than the data {list(data)}"
@@ -110,7 +114,7 @@ def window_fits(node: ir.Node, partial_values: PartialValues) -> str:
 
 
 def window_holds(node: ir.Node) -> str:
-    """A window has at least one element."""
+    """The reason why a window may hold nothing but padding, "" if each holds an element."""
     kernel = [int(k) for k in attribute(node, "kernel_shape", None) or ()]
     pads = [int(p) for p in attribute(node, "pads", None) or ()]
     dilations = [int(d) for d in attribute(node, "dilations", None) or [1] * len(kernel)]

@@ -67,6 +67,9 @@ class Containers:
     """What the sequences and optionals of a model hold; rewrites the nodes that touch them."""
 
     def __init__(self, sweep: Inference) -> None:
+        """Start without sequences and optionals; `held` says what values that hold some are made
+        of.
+        """
         self.sweep = sweep
         self.held: dict[ir.Value, Held] = {}
         self.steps = Steps(sweep)
@@ -115,7 +118,7 @@ class Containers:
         self._dead.append(node)
 
     def give(self, node: ir.Node, value: ir.Value | Held, index: int = 0) -> None:
-        """Output `index` of the node is `value`."""
+        """Let output `index` of the node be `value`; the node is removed at the end."""
         old = node.outputs[index]
         if isinstance(value, Items | Maybe):
             self.held[old] = value
@@ -136,7 +139,7 @@ class Containers:
         return found
 
     def fixed(self, node: ir.Node, index: int = 0) -> Items:
-        """Input `index` as a sequence of known length."""
+        """Input `index` as a sequence of known length; KnownLate if a run decides the length."""
         found = self.items(node, index)
         if found.count is not None:
             value = operand(node, index)
@@ -154,7 +157,7 @@ class Containers:
         return int(known.data.ravel()[0]) if known is not None and known.full else None
 
     def array(self, node: ir.Node, index: int) -> Array:
-        """Input `index`, which must be known."""
+        """Input `index` as an array; KnownLate if it is not known at compile time."""
         value = node.inputs[index]
         known = lookup(value, self.sweep.partial_values)
         if known is None or not known.full:
@@ -165,6 +168,7 @@ class Containers:
         return known.data
 
     def _open_outputs(self, graph: ir.Graph) -> None:
+        """Replace outputs that are sequences or optionals by the tensors that they hold."""
         outputs: list[ir.Value] = []
         for value in list(graph.outputs):
             held = self.held.get(value)
@@ -177,7 +181,9 @@ class Containers:
         graph.outputs[:] = outputs
 
     def _parts(self, graph: ir.Graph, name: str, held: Held) -> list[tuple[ir.Value, str]]:
-        """The tensors an output becomes, and their names."""
+        """The tensors that an output becomes, each with its name: elements and count, or item and
+        presence.
+        """
         edit = Editor(graph)
         if isinstance(held, Items):
             count = held.count or edit.const(np.array(len(held.items), np.int64), name + COUNT)

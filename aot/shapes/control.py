@@ -54,13 +54,20 @@ class Control:
     """
 
     def __init__(self, sweep: Inference, dims: DynamicDims, containers: Containers) -> None:
+        """Type control flow for `sweep`; `taken` are branches of known conditions with
+        their nodes.
+        """
         self._sweep, self._dims, self._containers = sweep, dims, containers
         self.taken: list[tuple[ir.Node, ir.Graph]] = []
         self.notes: list[str] = []
         """Of branches that can never run."""
 
     def branch(self, node: ir.Node) -> bool:
-        """Type an If; whether other nodes have taken its place."""
+        """Type an If, in place; whether nodes of a branch have taken its place.
+
+        A branch that fits no operands of these shapes can never run: then a run checks the
+        condition.
+        """
         branches = [attribute(node, "then_branch"), attribute(node, "else_branch")]
         condition = lookup(node.inputs[0], self._sweep.partial_values)
         if condition is not None and condition.full:
@@ -81,7 +88,9 @@ class Control:
         return False
 
     def _take(self, node: ir.Node, taken: ir.Graph) -> bool:
-        """Give the results of an If the types of a branch; whether its nodes took the place."""
+        """Give the results of an If the types of branch `taken`; whether its nodes took the If's
+        place.
+        """
         held = self._containers.held
         if any(o in held for o in taken.outputs):
             self._in_place(node, taken)
@@ -95,7 +104,7 @@ class Control:
         return False
 
     def _misfit(self, node: ir.Node, branch: ir.Graph) -> AotError | None:
-        """Type a branch; what its nodes say against their operands, so that it can never run."""
+        """Type a branch; the error of its nodes against their operands, None if there is none."""
         noted = self._noted()
         before = [len(n) for n in noted]
         try:
@@ -109,7 +118,9 @@ class Control:
         return None
 
     def _require(self, node: ir.Node, wanted: bool, error: AotError) -> None:
-        """Let every run compare the condition of an If, whose other branch can never run."""
+        """Let every run compare the condition of an If with `wanted`, and note `error` for the
+        user.
+        """
         x, condition = self._dims, node.inputs[0]
         assert condition is not None
         truth = x.as_vector(node, condition)
@@ -194,6 +205,9 @@ class Control:
         return True
 
     def _unroll(self, node: ir.Node, body: ir.Graph | None = None) -> None:
+        """Put the steps of a Loop in front of it; UnsupportedError if it gives nothing in
+        no step.
+        """
         containers = self._containers
         states, rows = containers.steps.unroll(node, body or attribute(node, "body"))
         if not rows and any(o.name for o in node.outputs[len(states) :]):
@@ -298,6 +312,7 @@ class Control:
     def _same_states(
         self, node: ir.Node, before: Sequence[ir.Value | None], after: Sequence[ir.Value]
     ) -> None:
+        """Raise unless each state of a loop has one type and shape before and after a step."""
         for left, right in zip(before, after, strict=True):
             if left is None:
                 raise Invalid("a loop-carried value has no initial value")
@@ -331,6 +346,7 @@ def _truncate(lists: Sequence[list[Any]], lengths: Sequence[int]) -> None:
 
 
 def _copy_types(targets: Sequence[ir.Value], sources: Sequence[ir.Value | None]) -> None:
+    """Give `targets` the types and shapes of `sources`; Invalid for a source without one."""
     for target, source in zip(targets, sources, strict=True):
         if source is None or source.dtype is None:
             raise Invalid("a subgraph input has no value")

@@ -56,6 +56,9 @@ class Loop:
     """The parts of an isolated loop."""
 
     def __init__(self, node: ir.Node) -> None:
+        """Read the attributes of an isolated loop; `body` is its graph, `states` and `scanned` are
+        counts.
+        """
         self.node = node
         self.body: ir.Graph = attribute(node, "body")
         self.most = int(attribute(node, "most"))
@@ -119,6 +122,9 @@ def isolate(graph: ir.Graph) -> bool:
 
 
 def _isolate_loop(node: ir.Node) -> None:
+    """Bring a Loop or Scan to the isolated form, in place: its attributes say what ONNX's order
+    says.
+    """
     body: ir.Graph = attribute(node, "body")
     if node.op_type == "Loop":
         while len(node.inputs) < 2:
@@ -149,7 +155,7 @@ def _isolate_loop(node: ir.Node) -> None:
 
 
 def isolate_scan(node: ir.Node) -> list[ir.Value]:
-    """Bring a typed Scan to this form; the values that its results have become."""
+    """Bring a typed Scan to this form; the values that its results have become, in their order."""
     _isolate_inside(node)
     before = list(node.outputs)
     _isolate_loop(node)
@@ -170,6 +176,7 @@ def _isolate_inside(node: ir.Node) -> bool:
 
 
 def _set(node: ir.Node, attributes: dict[str, Any]) -> None:
+    """Let a node have these attributes and no others."""
     node.attributes.clear()
     for name, value in attributes.items():
         node.attributes[name] = attribute_of(name, value)
@@ -226,7 +233,9 @@ def _moved(node: ir.Node, value: ir.Value, source: int, target: int) -> ir.Value
 
 
 def _move_result(node: ir.Node, value: ir.Value, axis: int) -> None:
-    """Let what a node stacks along `axis` come out along axis 0, transposed behind it."""
+    """Let `value`, stacked along `axis`, come out of `node` along axis 0, with a Transpose behind
+    it.
+    """
     rank = len(shape_of(value)) if value.name else 0
     axis += rank if axis < 0 else 0
     if axis == 0 or not value.name:
@@ -250,7 +259,9 @@ def _move_result(node: ir.Node, value: ir.Value, axis: int) -> None:
 
 
 def _capture(node: ir.Node) -> None:
-    """Make what the bodies read from around them inputs; constants become their own."""
+    """Make values that bodies read from around them operands of `node`; constants become the
+    bodies' own.
+    """
     graphs = bodies(node)
     found: dict[int, ir.Value] = {}
     for body in graphs:
@@ -283,7 +294,7 @@ def _constant(body: ir.Graph, data: np.ndarray[Any, Any], hint: str) -> ir.Value
 
 
 def _substitute(body: ir.Graph, old: ir.Value, new: ir.Value) -> None:
-    """Let the body and what is within it read `new` instead of `old`."""
+    """Let the body and graphs within it read `new` instead of `old`."""
     inside = {id(n) for n in all_nodes(body)}
     for use in list(old.uses()):
         if id(use.node) in inside:
@@ -315,7 +326,9 @@ def simplify(node: ir.Node) -> bool:
 
 
 def _simplify_inputs(node: ir.Node) -> bool:
-    """Captured constants become the bodies' own; what no body reads is not passed."""
+    """Drop operands that no body reads, constants become the bodies' own; whether any was
+    dropped.
+    """
     graphs = bodies(node)
     loop = Loop(node) if node.op_type == "Loop" else None
     first = 1 if loop is None else 2 + loop.states + loop.scanned
@@ -403,6 +416,7 @@ def type_results(node: ir.Node) -> None:
 
 
 def _type(value: ir.Value, inner: ir.Value, rows: tuple[int, ...]) -> None:
+    """Give `value` the type of `inner`, with `rows` in front of its shape, unless it has one."""
     if value.name and not is_typed(value) and is_typed(inner):
         set_type(value, int(dtype_of(inner)), (*rows, *shape_of(inner)))
 

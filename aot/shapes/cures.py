@@ -120,6 +120,7 @@ def _deciding(node: ir.Node) -> list[ir.Value | None]:
 
 
 def _outermost(node: ir.Node) -> ir.Graph:
+    """The graph of the model around all bodies that `node` is in."""
     graph = graph_of(node)
     while (parent := getattr(graph, "parent_node", None)) is not None and parent.graph is not None:
         graph = parent.graph
@@ -155,6 +156,7 @@ def _counts(node: ir.Node) -> bool:
 
 
 def _is_small(value: ir.Value) -> bool:
+    """Whether a value has a static shape of at most one axis and MOST_ELEMENTS elements."""
     shape = static_shape(value)
     return shape is not None and len(shape) < 2 and prod(shape) <= MOST_ELEMENTS
 

@@ -97,7 +97,9 @@ def parsed(text: str) -> Expression | None:
 
 
 def _fits(tree: ast.expr, names: dict[str, None]) -> bool:
-    """Whether the tree is made of what OPERATORS and FUNCTIONS say; its names are noted."""
+    """Whether the tree has nothing but OPERATORS, FUNCTIONS, integers and names, which are
+    noted.
+    """
     if isinstance(tree, ast.Name):
         names[tree.id] = None
         return True
@@ -117,6 +119,7 @@ def _fits(tree: ast.expr, names: dict[str, None]) -> bool:
 
 
 def _computed(tree: ast.expr, names: Mapping[str, T], by: Numbers[T]) -> T:
+    """The number that the tree gives for numbers of its names, computed with the functions `by`."""
     if isinstance(tree, ast.Name):
         return names[tree.id]
     if isinstance(tree, ast.Constant):
@@ -142,11 +145,13 @@ Limits = tuple[Fraction, Fraction]
 
 
 def _product(left: Limits, right: Limits) -> Limits:
+    """The limits of a product of numbers within two limits."""
     ends = [one * other for one in left for other in right]
     return min(ends), max(ends)
 
 
 def _quotient(left: Limits, right: Limits) -> Limits:
+    """The limits of a quotient; Unsettled if the divisor may be 0."""
     if right[0] <= 0 <= right[1]:
         raise Unsettled("divides by 0")
     return _product(left, (1 / right[1], 1 / right[0]))

@@ -85,6 +85,9 @@ def elementwise(function: Callable[..., Any], kind: type[np.bool_] | None = None
     """
 
     def rule(node: ir.Node, inputs: Inputs) -> list[Array]:
+        """The result of the function for all operands, in type `kind` or that of the first
+        operand.
+        """
         operands = [need(inputs, i) for i in range(len(inputs))]
         return [np.asarray(function(*operands)).astype(kind or operands[0].dtype, copy=False)]
 
@@ -92,7 +95,7 @@ def elementwise(function: Callable[..., Any], kind: type[np.bool_] | None = None
 
 
 def slice_of(start: int, end: int, step: int, size: int) -> slice:
-    """ONNX's (start, end, step) on an axis of `size` as a Python slice."""
+    """ONNX's (start, end, step) on an axis of `size` as a Python slice; Invalid for step 0."""
     if step == 0:
         raise Invalid("step 0")
     if step > 0:

@@ -18,7 +18,7 @@ COUNTS = ("kernel_shape", "strides", "dilations", "pads", "output_padding", "out
 
 
 def geometry_problem(node: ir.Node, partial_values: PartialValues) -> tuple[str, str]:
-    """Why a node's window or border cannot be, and a hint; ("", "") if nothing is found."""
+    """(reason, hint) why a node's window or border cannot be; ("", "") if nothing is found."""
     if node.domain not in ("", "com.microsoft"):
         return "", ""
     for name, values in counts(node, partial_values):
@@ -30,7 +30,9 @@ def geometry_problem(node: ir.Node, partial_values: PartialValues) -> tuple[str,
 
 
 def counts(node: ir.Node, partial_values: PartialValues) -> list[tuple[str, list[int]]]:
-    """The attributes of a node that count elements, by name; `pads` of Pad is an input."""
+    """(name, numbers) of the attributes of a node that count elements; `pads` of Pad is an
+    operand.
+    """
     found = [(n, attribute(node, n)) for n in COUNTS if n in node.attributes]
     names = operand_names(node)
     known = lookup(node.inputs[names.index("pads")], partial_values) if "pads" in names else None
@@ -53,7 +55,7 @@ def _text(values: list[int]) -> str:
 
 
 def _window(node: ir.Node) -> tuple[str, str]:
-    """`kernel_shape` repeats what the shape of the weights says."""
+    """(reason, hint) if `kernel_shape` is another window than the shape of the weights says."""
     place = kernel_place(node)
     kernel = attribute(node, "kernel_shape")
     if node.domain or not place or kernel is None or place >= len(node.inputs):

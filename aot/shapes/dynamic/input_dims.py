@@ -95,7 +95,10 @@ def single(dimension: Dimension, inputs: Sequence[ir.Value]) -> Pin:
 
 
 def check_counts(dims: DynamicDims, graph: ir.Graph, counts: Mapping[str, int]) -> None:
-    """Let every run compare the inputs called so with the most they can be."""
+    """Let every run compare inputs that are counts with the most that they can be.
+
+    `counts` has the bounds by name of the input; a larger count gives AOT_BAD_SHAPE.
+    """
     first = next(iter(graph), None)
     for value in graph.inputs:
         most = counts.get(str(value.name))
@@ -121,7 +124,11 @@ def _dimension_size(dims: DynamicDims, graph: ir.Graph, dimension: Dimension) ->
 def _related(
     dims: DynamicDims, first: ir.Node, dimension: Dimension, sizes: Mapping[Dimension, ir.Value]
 ) -> ir.Value:
-    """The size of a dimension: what its expression gives for others, if it is one."""
+    """The value of a dimension's size: of its expression in terms of other dimensions, if it is
+    one.
+
+    `sizes` are values by dimension; a run compares what it cannot compute.
+    """
     own, expression = sizes[dimension], parsed(dimension.name)
     values = {d.name: v for d, v in sizes.items()}
     if expression is None or not all(n in values for n in expression.names):
@@ -164,10 +171,12 @@ def run_numbers(x: DynamicDims, first: ir.Node) -> Numbers[Run]:
         return x.mul(first, value[0], x.ints(first, [divisor // value[1]]))
 
     def both(join: Callable[[ir.Node, ir.Value, ir.Value], ir.Value], left: Run, right: Run) -> Run:
+        """Two fractions of a run brought to one divisor, and their numerators joined."""
         divisor = lcm(left[1], right[1])
         return join(first, over(left, divisor), over(right, divisor)), divisor
 
     def quotient(left: Run, right: Run) -> Run:
+        """A fraction divided by a known positive whole number; Unsettled for anything else."""
         known = x.interval(right[0])
         if known is None or int(known.low[0]) != int(known.high[0]) or int(known.low[0]) <= 0:
             raise Unsettled("divides by a dimension")
@@ -193,6 +202,11 @@ def run_numbers(x: DynamicDims, first: ir.Node) -> Numbers[Run]:
 
 
 def _spread(dims: DynamicDims, first: ir.Node, value: ir.Value, axes: dict[int, ir.Value]) -> None:
+    """Let readers of a graph input read it spread to its bounds; `axes` are the sizes of a run by
+    axis.
+
+    UnsupportedError beyond MOST_AXES axes.
+    """
     shape = shape_of(value)
     if len(shape) > MOST_AXES:
         what = f'input "{original_name(value)}" has {len(shape)} axes'

@@ -64,7 +64,10 @@ def keep_size(dims: DynamicDims, graph: ir.Graph, size: KeptSize, least: int) ->
 
 
 def hand_on(dims: DynamicDims, graph: ir.Graph, states: Mapping[str, str]) -> None:
-    """Give `graph` outputs for the next lengths of its states, which are stored at their bounds."""
+    """Give `graph` outputs for the next lengths of its states, which are stored at their bounds.
+
+    `states` are names of outputs by names of inputs. A run compares lengths that must be equal.
+    """
     kept = kept_sizes(graph)
     if not dims.kept:
         return

@@ -31,7 +31,10 @@ from aot.shapes.dynamic.windows import windowed
 
 
 def elementwise(x: DynamicDims, node: ir.Node, trait: Elementwise) -> None:
-    """All inputs broadcast; a dynamic axis must be one and the same, the others 1 there."""
+    """Follow dynamic axes through operands that broadcast: a dynamic axis meets its equal, or 1.
+
+    UnsupportedError where another operand has a fixed size there.
+    """
     inputs = {i: v for i, v in enumerate(node.inputs) if v is not None}
     rank = max(len(shape_of(v)) for v in inputs.values())
     found: Axes = {}
@@ -54,7 +57,10 @@ def elementwise(x: DynamicDims, node: ir.Node, trait: Elementwise) -> None:
 
 
 def reduced_axes(x: DynamicDims, node: ir.Node, trait: Reduces) -> tuple[list[int], bool]:
-    """The axes of a reduction, and whether they stay."""
+    """(axes of a reduction from 0 to rank - 1, whether they stay as 1).
+
+    UnsupportedError if the axes come at run time.
+    """
     rank, keep = len(shape_of(needed(node, 0))), bool(attribute(node, "keepdims", 1))
     if not trait.axes:
         return list(range(2, rank)), True
@@ -78,7 +84,11 @@ def axes_left(x: DynamicDims, data: ir.Value, axes: Sequence[int], keep: bool) -
 
 
 def reduction(x: DynamicDims, node: ir.Node, trait: Reduces) -> None:
-    """A reduction; the padding of a dynamic axis is filled with the neutral element."""
+    """Follow dynamic axes through a reduction, padding along reduced ones filled with the neutral
+    element.
+
+    UnsupportedError if the attributes make no element neutral.
+    """
     data = needed(node, 0)
     axes, keep = reduced_axes(x, node, trait)
     left = axes_left(x, data, axes, keep)
@@ -103,7 +113,10 @@ def along_axis(x: DynamicDims, node: ir.Node, trait: Along) -> None:
 
 
 def rowwise(x: DynamicDims, node: ir.Node, trait: Rowwise) -> None:
-    """Every row alone; axes before those of a row pass."""
+    """Follow dynamic axes through an operator on rows: axes in front of a row pass.
+
+    UnsupportedError for a dynamic axis within a row or an operand that may repeat it.
+    """
     data = needed(node, 0)
     own, rank = x.of(data), len(shape_of(data))
     first = rank - 1

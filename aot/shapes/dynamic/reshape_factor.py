@@ -91,6 +91,7 @@ def _dynamic(x: DynamicDims, value: ir.Value) -> frozenset[int]:
 
 
 def _item(x: DynamicDims, target: ir.Value, index: int) -> int | None:
+    """Element `index` of the shape `target` if it is known, else None."""
     known = lookup(target, x.sweep.partial_values)
     return None if known is None else known.items()[index]
 
@@ -128,6 +129,7 @@ def _counts(x: DynamicDims, target: ir.Value, index: int) -> bool:
 
 
 def _times(dims: Sequence[Poly]) -> Poly:
+    """The product of polynomials."""
     total = number(1)
     for dim in dims:
         total = multiply(total, dim)
@@ -140,7 +142,10 @@ def _point(poly: Poly) -> int:
 
 
 def _groups(before: Side, after: Side) -> list[tuple[list[int], list[int]]] | None:
-    """The shortest runs of axes with equal products on both sides."""
+    """The shortest runs of axes with equal products on both sides, as (axes before, axes after).
+
+    None if the products never meet.
+    """
     found = []
     i = j = 0
     while i < len(before.dims) or j < len(after.dims):
@@ -173,6 +178,11 @@ def _replace(
     result: Sequence[int],
     found: dict[int, tuple[int, int]],
 ) -> None:
+    """Replace a Reshape by one to the bounds `result`.
+
+    `found` has, by axis of the result, (axis of the data, factor); -1 is an axis whose size
+    `target` says.
+    """
     own, axes = x.of(data), Axes()
     for b, (a, times) in found.items():
         if a < 0:
@@ -195,7 +205,11 @@ def reshape_to(
 
 
 def _repacked(x: DynamicDims, node: ir.Node, data: ir.Value, target: ir.Value, zero: bool) -> None:
-    """All elements in a row, then spread to the new bound."""
+    """Replace a Reshape by all elements in a row, spread to the new bounds; KnownLate without a
+    bound.
+
+    `zero` says whether 0 in `target` keeps the size of the data.
+    """
     shape = shape_of(data)
     count, rank = prod(shape), shape_of(target)[0]
     items = _items(x, target)
@@ -244,7 +258,9 @@ def _all_of(
     total: ir.Value,
     zero: bool,
 ) -> None:
-    """Let every run compare the elements there are with those of the new shape, where that says."""
+    """Let every run compare the number of elements with that of the new shape, where `items` settle
+    it.
+    """
     if None in items or not x.said(total):
         return
     product = x.ints(node, [prod(i for i in items if i is not None and i > 0)])
@@ -269,5 +285,6 @@ def _where(
 
 
 def _items(x: DynamicDims, vector: ir.Value) -> list[int | None]:
+    """The elements of an integer vector, None for those that are not known."""
     known = lookup(vector, x.sweep.partial_values)
     return known.items() if known is not None else [None] * shape_of(vector)[0]

@@ -81,6 +81,7 @@ def zero_point(index: int) -> Callable[[DynamicDims, ir.Node, ir.Value], Any]:
     """
 
     def fill(x: DynamicDims, node: ir.Node, data: ir.Value) -> Any:
+        """The zero point of `node` as a vector of one element, 0 if it has none."""
         zero = given(node, index)
         if zero is None:
             return 0
@@ -114,7 +115,10 @@ def total_of(x: DynamicDims, node: ir.Node, value: ir.Value) -> ir.Value:
 
 
 def run_time_shape(x: DynamicDims, node: ir.Node, vector: ir.Value) -> tuple[list[int], Axes]:
-    """The bound of a shape read at run time, and the sizes of what is not known of it."""
+    """(bounds, sizes by axis) of a shape that the vector `vector` says at run time.
+
+    KnownLate if an element has no bound, UnsupportedError for an unknown rank.
+    """
     if x.of(vector):
         raise refused(node, "gets a shape of unknown rank")
     rank = shape_of(vector)[0]

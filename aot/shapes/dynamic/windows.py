@@ -102,7 +102,10 @@ def _count(
     pads: tuple[int, int],
     ceil: bool,
 ) -> ir.Value:
-    """How many windows an axis of `value` elements has."""
+    """The value that says how many windows an axis of `value` elements has.
+
+    `span` is the reach of a window in elements, `pads` those in front and behind; `ceil` rounds up.
+    """
     more = sum(pads) - span + stride + (stride - 1 if ceil else 0)
     total = x.add(node, value, x.ints(node, [more]))
     total = x.largest(node, total, x.ints(node, [0]))
@@ -123,7 +126,10 @@ def _same(
     auto: str,
     trait: Window,
 ) -> tuple[ir.Value, list[int]]:
-    """Padding that gives ceil(n / stride) windows: `data`, moved where it depends on n; pads."""
+    """(data, pads) that give ceil(n / stride) windows; data are moved where padding depends on n.
+
+    `spans` are the reaches of a window in elements; pads are begins, then ends.
+    """
     rank = len(spans)
     pads = [0] * (2 * rank)
     for i, (span, stride) in enumerate(zip(spans, strides, strict=True)):
@@ -148,7 +154,9 @@ def _same_moved(
     upper: bool,
     trait: Window,
 ) -> ir.Value:
-    """`data` with its padding: how much there is in front depends on the size."""
+    """`data` with padding on `axis` built in: how much there is in front depends on the size of a
+    run.
+    """
     n, size = x.of(data)[axis], shape_of(data)[axis]
     up = x.add(node, n, x.ints(node, [stride - 1]))
     count = x.div(node, up, x.ints(node, [stride]))
