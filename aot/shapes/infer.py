@@ -128,6 +128,11 @@ class Sweep:
         max_string: int,
         child: Child,
     ) -> None:
+        """Prepare the inference of all values of `model`.
+
+        `rules` are shape rules of backends by (domain, operator), `max_string` is the longest
+        string in bytes, `child` the process in which onnx infers.
+        """
         self.model = model
         self._child = child
         self.max_string = max_string
@@ -155,7 +160,7 @@ class Sweep:
             error.values = error.values or tuple(values)  # those of a body have their own
 
     def _try(self, node: ir.Node) -> None:
-        """`visit`, whose error is noted."""
+        """Visit a node; an error is noted in `errors` with the node's title and inputs."""
         try:
             self.visit(node)
         except (Invalid, NodeError) as e:
@@ -170,7 +175,10 @@ class Sweep:
             self.errors.append(ModelError(what, _inputs_text(node), hint))
 
     def visit(self, node: ir.Node) -> None:
-        """Infer, check and evaluate one node whose inputs are typed."""
+        """Infer, check and evaluate one node whose inputs are typed.
+
+        Raises Invalid, KnownLate or another AotError for a node that cannot be compiled.
+        """
         if is_isolated(node):
             for body in bodies(node):
                 self.run(body)
@@ -246,6 +254,7 @@ class Sweep:
             raise Invalid(reason)
 
     def _infer(self, node: ir.Node) -> None:
+        """Type the outputs of a node: by evaluation, by a rule, or by onnx. Raises Invalid."""
         if trait_of(node, DataSized) is not None and self._evaluated(node):
             return
         rule = self._rules.get((node.domain, node.op_type)) or infer_types.of(node)
@@ -269,7 +278,7 @@ class Sweep:
                 set_type(value, *found)
 
     def _evaluated(self, node: ir.Node) -> bool:
-        """Type a node of constant inputs by what it computes (also where shapes are data)."""
+        """Type a node of small constant inputs by its results; whether that was possible."""
         inputs: list[Array | None] = []
         for value in node.inputs:
             known = lookup(value, self.partial_values)
@@ -302,12 +311,14 @@ def _counts_too_much(data: Array) -> bool:
 
 
 def _type(value: ir.Value | None) -> Type | None:
+    """(element type, shape) of a value; None if it has no type."""
     if value is None or value.dtype is None:
         return None
     return int(value.dtype), shape_of(value)
 
 
 def _open_value(node: ir.Node, value: ir.Value) -> AotError:
+    """The error for an output whose type or shape is not known, with the axis and a hint."""
     name = original_name(value)
     if value.dtype is None:
         return UnsupportedError(f'{title(node)}: the type of "{name}" cannot be inferred')
@@ -326,11 +337,13 @@ def _open_value(node: ir.Node, value: ir.Value) -> AotError:
 
 
 def _inputs_text(node: ir.Node) -> str:
+    """The first four inputs of a node with their shapes, as text of an error."""
     parts = [_value_text(v) for v in node.inputs[:4] if v is not None]
     return "input " + ", ".join(parts) if parts else ""
 
 
 def _value_text(value: ir.Value) -> str:
+    """The user's name of a value and its shape, as text of an error."""
     shape = static_shape(value)
     dims = "?" if shape is None else ",".join(map(str, shape))
     return f'"{original_name(value)}" [{dims}]'

@@ -49,6 +49,11 @@ def infer_node(
 def _by_onnx(
     node: ir.Node, partial_values: PartialValues, model: ir.Model, child: Child
 ) -> list[Type | None]:
+    """The types that onnx infers for a node, in a model of this node alone; None for an unknown
+    one.
+
+    Known values go along as initializers, since shapes may depend on them.
+    """
     single = onnx.ModelProto()
     single.ir_version = 10
     for domain, version in model.opset_imports.items():
@@ -116,6 +121,10 @@ def infer_as(
 
 
 def _type_of(value: ir.Value, proto: onnx.TypeProto | None) -> Type | None:
+    """(element type, shape) that onnx found for `value`, None if it is incomplete; parts are kept.
+
+    UnsupportedError for anything but a dense tensor.
+    """
     if proto is None or proto.WhichOneof("value") is None:
         return None
     if not proto.HasField("tensor_type"):
@@ -134,6 +143,7 @@ def _type_of(value: ir.Value, proto: onnx.TypeProto | None) -> Type | None:
 
 
 def _tensor(value: ir.Value, known: Known) -> onnx.TensorProto:
+    """A known value as a TensorProto."""
     data: Array = known.data
     if dtype_of(value).numpy().kind in "biuf" and data.dtype == dtype_of(value).numpy():
         return onnx.numpy_helper.from_array(data, value.name)

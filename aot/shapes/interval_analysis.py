@@ -44,6 +44,7 @@ class Bounds:
     """Intervals of the values of one graph, found on demand."""
 
     def __init__(self, partial_values: PartialValues) -> None:
+        """Start with nothing found; `partial_values` are values known in part."""
         self._facts = partial_values
         self._found: dict[ir.Value, Interval | None] = {}
 
@@ -74,11 +75,15 @@ class Bounds:
         return self._found.get(value)
 
     def _is_open(self, value: ir.Value) -> bool:
+        """Whether the bounds of a small typed value are still to be found."""
         if value in self._found or not is_typed(value) or value.dtype is None:
             return False
         return prod(shape_of(value)) <= SMALL_ELEMENTS
 
     def _find(self, value: ir.Value) -> Interval | None:
+        """The interval of each element of a value by the rule of its node; of its type without a
+        rule.
+        """
         known = lookup(value, self._facts)
         if known is not None and known.full and known.data.dtype.kind in "iufb":
             data = known.data.astype(np.float64)
@@ -109,6 +114,7 @@ class Bounds:
         return Interval(low, np.full(shape, max(i.high.max() for i in found)))
 
     def _moved(self, node: ir.Node, value: ir.Value) -> Interval | None:
+        """The interval behind a node that moves elements: it moves lower and upper ends alike."""
         places = rearranged_places(node)
         lows: list[Array | None] = []
         highs: list[Array | None] = []
@@ -134,7 +140,7 @@ class Bounds:
 
 
 def of_type(value: ir.Value) -> Interval | None:
-    """The numbers that the element type of a typed value holds; infinite for wide types."""
+    """The interval of all numbers of the value's type; infinite for wide integers and floats."""
     kind, shape = dtype_of(value).numpy(), shape_of(value)
     if kind.kind == "b":
         return Interval(np.zeros(shape), np.ones(shape))
@@ -182,6 +188,7 @@ def wrapping(rule: Rule) -> Rule:
     """`rule`, computed in numbers without end, for integers that wrap around."""
 
     def wrapped(node: ir.Node, inputs: Inputs) -> Interval | None:
+        """The interval of the rule, or all numbers of the type if an integer may wrap around."""
         found, widest = rule(node, inputs), of_type(node.outputs[0])
         return found if found is None or widest is None else _unless_wrapped(found, widest)
 
@@ -192,6 +199,7 @@ def corners(function: Callable[[Array, Array], Array]) -> Rule:
     """For functions whose extremes over a box of inputs lie in its corners."""
 
     def rule(node: ir.Node, inputs: Inputs) -> Interval | None:
+        """The least and the greatest result at the corners of the operands' intervals."""
         found = given(inputs)
         if found is None:
             return None
@@ -212,6 +220,7 @@ def rising(function: Callable[..., Array]) -> Rule:
     """For functions that no larger input makes smaller."""
 
     def rule(node: ir.Node, inputs: Inputs) -> Interval | None:
+        """The function at the lower and at the upper ends."""
         found = given(inputs)
         if found is None:
             return None
@@ -227,6 +236,7 @@ def approximated(function: Callable[..., Array], least: float = -inf) -> Rule:
     """
 
     def rule(node: ir.Node, inputs: Inputs) -> Interval | None:
+        """The function at both ends, a little wider, as machines round it differently."""
         found = inputs[0]
         if found is None or not (found.low >= least).all():
             return None
@@ -248,6 +258,7 @@ def in_steps(rule: Rule, parts: Callable[[ir.Node], int] = lambda _: 1) -> Rule:
     """
 
     def of_steps(node: ir.Node, inputs: Inputs) -> Interval | None:
+        """The interval of the rule, wider for floats by the rounding of each step."""
         found, kind = rule(node, inputs), node.outputs[0].dtype
         if found is None or kind is None or kind.numpy().kind in "iu":
             return found

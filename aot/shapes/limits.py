@@ -13,7 +13,7 @@ SMALL_ELEMENTS = 1024
 
 
 def excess(shape: Sequence[int]) -> str:
-    """Why a tensor of `shape` is refused, "" if it is not."""
+    """The reason why a tensor of `shape` is refused, "" if it is not."""
     if len(shape) > MAX_RANK:
         return f"it has {len(shape)} axes (limit {MAX_RANK})"
     for axis, size in enumerate(shape):

@@ -49,7 +49,7 @@ class Steps:
         *,
         before: ir.Node,
     ) -> ir.Value:
-        """The output of a new node."""
+        """The result of a new node in front of `before`, typed; lists become constants."""
         return self._node(op_type, inputs, attributes or {}, 1, before)[0]
 
     def split(
@@ -73,6 +73,7 @@ class Steps:
         count: int,
         before: ir.Node,
     ) -> list[ir.Value]:
+        """The `count` results of a new node in front of `before`, typed; lists become constants."""
         graph = self.graph(before)
         edit = Editor(graph)
         values = [edit.ints(v, op_type) if isinstance(v, list) else v for v in inputs]
@@ -117,7 +118,9 @@ class Steps:
         return results
 
     def splice(self, body: ir.Graph, inputs: Sequence[ir.Value], before: ir.Node) -> list[ir.Value]:
-        """Move the nodes of `body` in front of a node; the values its outputs have become."""
+        """Move the nodes of `body`, with new names, in front of a node; the values of its
+        outputs.
+        """
         graph = self.graph(before)
         edit = Editor(graph)
         results = list(body.outputs)
@@ -139,7 +142,10 @@ class Steps:
         return [now.get(r, r) for r in results]
 
     def unroll(self, node: ir.Node, body: ir.Graph) -> tuple[list[ir.Value], list[list[ir.Value]]]:
-        """The last states of a Loop and what every step put out; the steps precede the node."""
+        """(last states, results of every step) of a Loop, whose steps are put in front of it.
+
+        UnsupportedError if data decide the number of steps or the nodes are more than MOST.
+        """
         edit = Editor(self.graph(node))
         trips, go = node.inputs[0], node.inputs[1]
         states = [v for v in node.inputs[2:] if v is not None]
@@ -158,6 +164,7 @@ class Steps:
         return states, rows
 
     def _known(self, node: ir.Node, value: ir.Value) -> int:
+        """A number that must be known; UnsupportedError if data decide it."""
         known = lookup(value, self._sweep.partial_values)
         if known is None or not known.full:
             what = "the number of iterations depends on the data"

@@ -57,7 +57,7 @@ def first(*reasons: str) -> str:
 
 
 def ungrouped(node: ir.Node, weights: int, transposed: bool = False) -> str:
-    """Why the weights of a convolution are none for its input and group."""
+    """The reason why weights of a convolution do not fit its input and group, "" if they do."""
     x, w, group = (
         operand_shape(node, 0),
         operand_shape(node, weights),
@@ -75,6 +75,7 @@ def convolved(weights: int, bias: int, points: Mapping[int, str]) -> Fits:
     """A convolution: `points` are zero points and scales, per tensor or output channel."""
 
     def check(node: ir.Node, partial_values: PartialValues) -> str:
+        """The reason why weights, bias or points have a shape that does not fit, "" if all fit."""
         w = operand_shape(node, weights) or ()
         if reason := ungrouped(node, weights):
             return reason
@@ -94,6 +95,9 @@ def channels(least: int, *names: str) -> Fits:
     """Operands with an element per channel, behind an input of at least so many axes."""
 
     def check(node: ir.Node, partial_values: PartialValues) -> str:
+        """The reason why an operand does not have an element per channel of input 0, "" if all
+        have.
+        """
         x = operand_shape(node, 0)
         if x is None or len(x) < least:
             return f"an input {list(x or ())} (needs {least} axes or more)"
@@ -107,6 +111,7 @@ def one(index: int, name: str) -> Fits:
     """An operand that is one number."""
 
     def check(node: ir.Node, partial_values: PartialValues) -> str:
+        """The reason why the operand has not one element, "" if it has or is absent."""
         found = operand_shape(node, index)
         return "" if found is None or prod(found) == 1 else f"{name} {list(found)} is not one"
 
@@ -117,6 +122,7 @@ def lists(*operands: tuple[int, str], scalar: bool = False) -> Fits:
     """Operands that list numbers have one axis; a `scalar` is a list of one, where others agree."""
 
     def check(node: ir.Node, partial_values: PartialValues) -> str:
+        """The reason why an operand is no list of numbers, "" if all are."""
         for index, name in operands:
             found = operand_shape(node, index)
             if found is not None and len(found) != 1 and not (scalar and found == ()):
@@ -130,6 +136,7 @@ def ranked(least: int) -> Fits:
     """An input of at least so many axes."""
 
     def check(node: ir.Node, partial_values: PartialValues) -> str:
+        """The reason why input 0 has too few axes, "" if it has enough."""
         x = operand_shape(node, 0) or ()
         return "" if len(x) >= least else f"an input {list(x)} (needs {least} axes or more)"
 

@@ -44,7 +44,9 @@ PartialValues = dict["ir.Value", Known]
 
 
 def lookup(value: ir.Value | None, partial_values: PartialValues) -> Known | None:
-    """What is known of `value`: a small constant, or what was propagated."""
+    """The elements known of `value`: a small constant's, or those propagated; None if nothing is
+    known.
+    """
     if value is None:
         return None
     found = partial_values.get(value)
@@ -104,6 +106,7 @@ def _shape_values(node: ir.Node) -> list[Known]:
 
 
 def _full(node: ir.Node, partial_values: PartialValues) -> list[Known]:
+    """The node's results where all inputs are known; [] elsewhere."""
     inputs: list[Array | None] = []
     for value in node.inputs:
         known = lookup(value, partial_values)
@@ -119,6 +122,9 @@ def _full(node: ir.Node, partial_values: PartialValues) -> list[Known]:
 
 
 def _partial(node: ir.Node, partial_values: PartialValues) -> list[Known]:
+    """The node's results in part, where inputs that it moves or computes by element are known in
+    part.
+    """
     moved = rearranged_places(node) or element_places(node)
     if not moved:
         return []

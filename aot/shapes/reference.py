@@ -29,7 +29,7 @@ class Unknown(Exception):
 
 
 def by_reference(node: ir.Node, inputs: Inputs) -> list[Array]:
-    """The outputs of `node`; raises Unknown where onnx.reference is not trusted, or cannot."""
+    """The outputs of `node` by onnx.reference; Unknown where it is not trusted, or fails."""
     trait = trait_of(node, Exact)
     if node.domain or trait is None or (trait.when is not None and not trait.when(node, inputs)):
         raise Unknown
@@ -49,7 +49,10 @@ def by_reference(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 
 def widened(node: ir.Node, inputs: Inputs) -> tuple[Inputs, Any]:
-    """The inputs, short floats of an operator of several steps as float32; and the short type."""
+    """(inputs, short type): float16 and bfloat16 inputs of an operator of several steps as float32.
+
+    The type is None where nothing is to be rounded back.
+    """
     trait = trait_of(node, Exact)
     if trait is None or not trait.rounds_once:
         return inputs, None

@@ -54,7 +54,7 @@ def _spelled(dtype: ir.DataType) -> str:
 
 
 def type_problem(node: ir.Node, version: int) -> str:
-    """Why the element types of the inputs are wrong, "" if they fit."""
+    """The reason why the element types of the inputs are wrong, "" if they fit."""
     if controls.of(node) is not None:  # their bodies say which types they take
         return ""
     formal = signature(node.domain, node.op_type, version)

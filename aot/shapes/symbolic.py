@@ -89,6 +89,7 @@ class Terms:
     """The polynomials of the values of one graph, found on demand."""
 
     def __init__(self, partial_values: PartialValues, bounds: Bounds) -> None:
+        """Start without polynomials; values known in part and intervals settle some of them."""
         self._facts = partial_values
         self._bounds = bounds
         self._found: dict[ir.Value, list[Poly]] = {}
@@ -105,6 +106,7 @@ class Terms:
         return self._found[value]
 
     def _is_open(self, value: ir.Value) -> bool:
+        """Whether the polynomials of a small typed value are still to be found."""
         most = 16 * MOST_ELEMENTS
         return value not in self._found and is_typed(value) and prod(shape_of(value)) <= most
 
@@ -123,6 +125,7 @@ class Terms:
         return all(self._rests(keys[a], known) for monomial, _ in poly for a in monomial)
 
     def _rests(self, key: Hashable, known: Collection[ir.Value]) -> bool:
+        """Whether the atom `key` depends on values of `known` alone."""
         assert isinstance(key, tuple)
         if key[0] == "value":
             return key[1] in known
@@ -133,6 +136,9 @@ class Terms:
         return self.of(left) == self.of(right)
 
     def _own(self, value: ir.Value) -> list[Poly]:
+        """A polynomial per element of `value`: its number if that is known, else an atom of its
+        own.
+        """
         known = lookup(value, self._facts)
         items = known.items() if known is not None and known.data.dtype.kind in "iu" else None
         count = prod(shape_of(value)) if is_typed(value) else 1
@@ -142,6 +148,7 @@ class Terms:
         return found
 
     def _find(self, value: ir.Value) -> list[Poly] | None:
+        """A polynomial per element of a value by its node; None without a rule or for fractions."""
         if not is_typed(value) or value.dtype is None:
             return None
         if prod(shape_of(value)) > MOST_ELEMENTS or value.dtype.numpy().kind not in "iuf":
@@ -159,7 +166,7 @@ class Terms:
         return None if rule is None else rule(self, node)
 
     def _moved(self, node: ir.Node, value: ir.Value) -> list[Poly] | None:
-        """Operators that move elements move the numbers of their polynomials."""
+        """The polynomials behind a node that moves elements: it moves their numbers."""
         places = rearranged_places(node)
         inputs: list[Array | None] = []
         for index, source in enumerate(node.inputs):
@@ -182,6 +189,7 @@ class Terms:
         return [self._polys[int(c)] for c in result.ravel()]
 
     def _code(self, poly: Poly) -> int:
+        """The number of a polynomial, a new one at its first mention."""
         if poly not in self._numbers:
             self._numbers[poly] = len(self._polys)
             self._polys.append(poly)
@@ -226,6 +234,7 @@ class Terms:
         return low, high
 
     def _ends(self, atom: int) -> tuple[float, float]:
+        """The least and the greatest value of an atom."""
         key = list(self._atoms)[atom]
         assert isinstance(key, tuple)
         if key[0] == "value" and (found := self._bounds.of(key[1])) is not None:
@@ -288,6 +297,7 @@ def combined(step: Callable[[Poly, Poly], Poly]) -> Rule:
     """For operators that combine the elements of all operands, one after the other."""
 
     def rule(terms: Terms, node: ir.Node) -> list[Poly] | None:
+        """The polynomials of all operands joined element by element; None if one has none."""
         parts = terms.operands(node)
         if parts is None:
             return None
@@ -303,6 +313,7 @@ def total(step: Callable[[Poly, Poly], Poly], start: Poly) -> Rule:
     """For reductions of a whole value to one element."""
 
     def rule(terms: Terms, node: ir.Node) -> list[Poly] | None:
+        """The polynomial of the one element of the result; None if it has several."""
         source = node.inputs[0]
         if source is None or prod(shape_of(node.outputs[0])) != 1:
             return None
