@@ -89,6 +89,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
 
 
 def _to_ir(light: onnx.ModelProto) -> ir.Model:
+    """The model as an onnx_ir graph; ModelError if onnx_ir does not take it."""
     try:
         model: ir.Model = ir.from_proto(light)
     except Exception as e:  # onnx_ir wraps whatever it meets
@@ -116,7 +117,9 @@ def _say_onesided(light: onnx.ModelProto) -> None:
 
 
 def _name_domains(light: onnx.ModelProto) -> None:
-    """Put operators of onnxruntime in its domain."""
+    """Put, in place, operators that onnxruntime adds to ONNX's domain into its own,
+    com.microsoft.
+    """
     found = False
     for graph in (*all_graphs(light.graph), *light.functions):
         for node in graph.node:

@@ -34,6 +34,10 @@ def spell_batch_scans(model: onnx.ModelProto) -> None:
 
 
 def _spell(node: onnx.NodeProto) -> None:
+    """Write a Scan of opset 8, which has a batch axis, in place as a Scan of today over the batch.
+
+    Its body is a Scan over the sequence. UnsupportedError if sequences have lengths.
+    """
     held = {a.name: a for a in node.attribute}
     body, scanned = held["body"].g, held["num_scan_inputs"].i
     stem = node.output[0] or node.name

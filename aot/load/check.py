@@ -46,7 +46,9 @@ def check_structure(model: onnx.ModelProto, claimed: Collection[str]) -> None:
 
 
 def check_form(model: onnx.ModelProto) -> None:
-    """Raise the errors of what is no graph, whatever its operators are."""
+    """Raise the errors of a model that is no graph, whatever its operators are: nesting, names,
+    tensors.
+    """
     graph = model.graph
     raise_all(_depth_errors(graph, 0))
     raise_all(_loop_errors(graph, 0))
@@ -70,6 +72,7 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def _depth_errors(graph: onnx.GraphProto, depth: int) -> Iterator[AotError]:
+    """Yield an error for subgraphs nested deeper than MAX_DEPTH; `depth` is that of `graph`."""
     if depth > MAX_DEPTH:
         what = f"subgraphs are nested more than {MAX_DEPTH} deep"
         yield ModelError(what, f'graph "{graph.name}"')
@@ -91,6 +94,9 @@ def _width_errors(model: onnx.ModelProto) -> Iterator[AotError]:
 
 
 def _loop_errors(graph: onnx.GraphProto, depth: int) -> Iterator[AotError]:
+    """Yield an error for loops nested deeper than MAX_LOOPS; `depth` counts those around
+    `graph`.
+    """
     for index, node in enumerate(graph.node):
         inside = depth + (node.op_type in ("Loop", "Scan"))
         if inside > MAX_LOOPS:
@@ -124,6 +130,7 @@ def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 
 def _attribute_tensors(nodes: Collection[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    """Yield the tensors in attributes of nodes."""
     for node in nodes:
         for attribute in node.attribute:
             if attribute.HasField("t"):
@@ -132,6 +139,7 @@ def _attribute_tensors(nodes: Collection[onnx.NodeProto]) -> Iterator[onnx.Tenso
 
 
 def _tensor_errors(model: onnx.ModelProto) -> Iterator[AotError]:
+    """Yield the errors of constants whose shape, type and data do not agree."""
     for tensor in tensors(model):
         try:
             if is_external(tensor):
@@ -148,7 +156,9 @@ def check_scopes(graph: onnx.GraphProto) -> None:
 
 
 def _scope_errors(graph: onnx.GraphProto, outer: frozenset[str]) -> Iterator[AotError]:
-    """Names: each defined once, before its first use."""
+    """Yield errors of names: each must be defined once, before its first use. `outer` are known
+    around.
+    """
     known: set[str] = set()
     initializers = [i.name for i in graph.initializer]
     initializers += [s.values.name for s in graph.sparse_initializer]
@@ -178,6 +188,7 @@ def _scope_errors(graph: onnx.GraphProto, outer: frozenset[str]) -> Iterator[Aot
 
 
 def _undefined(graph: onnx.GraphProto, title: str, name: str, later: set[str]) -> AotError:
+    """The error for a name that is used before it is computed, in a circle, or never defined."""
     if name not in later:
         return ModelError(f'{title}: input "{name}" is defined nowhere')
     if _is_cyclic(graph):
@@ -187,6 +198,7 @@ def _undefined(graph: onnx.GraphProto, title: str, name: str, later: set[str]) -
 
 
 def _is_cyclic(graph: onnx.GraphProto) -> bool:
+    """Whether nodes of the graph need each other in a circle (Kahn's algorithm)."""
     producer = {o: i for i, n in enumerate(graph.node) for o in n.output if o}
     needs = [{producer[x] for x in n.input if x in producer} for n in graph.node]
     users: list[list[int]] = [[] for _ in needs]
@@ -230,6 +242,9 @@ def _reference_errors(graph: onnx.GraphProto) -> Iterator[AotError]:
 
 
 def _operator_errors(model: onnx.ModelProto, claimed: Collection[str]) -> Iterator[AotError]:
+    """Yield errors for operators that neither ONNX, nor aotc, nor `claimed`
+    ("domain::type") knows.
+    """
     functions = {(_domain(f.domain), f.name) for f in model.functions}
     unknown = _unknown_operator(claimed)
     bodies = [("", model.opset_import, graph.node) for graph in all_graphs(model.graph)]
@@ -287,6 +302,7 @@ def _einsum_errors(model: onnx.ModelProto) -> Iterator[AotError]:
 
 
 def _is_equation(text: str) -> bool:
+    """Whether the terms of an Einsum equation are letters with at most one ellipsis each."""
     left, arrow, right = text.replace(" ", "").partition("->")
     terms = [*left.split(","), right] if arrow else left.split(",")
     letters = [term.replace("...", "", 1) for term in terms]
@@ -298,9 +314,13 @@ def _domain(domain: str) -> str:
 
 
 def _unknown_operator(claimed: Collection[str]) -> Callable[[str, str, dict[str, int]], str]:
+    """A function that gives the reason why an operator is unknown, "" if it is known."""
     known: dict[tuple[str, str, int], str] = {}
 
     def reason(domain: str, op_type: str, versions: dict[str, int]) -> str:
+        """The reason why an operator is unknown in the opsets `versions` by domain, "" if it is
+        known.
+        """
         if f"{domain}::{op_type}" in claimed or (domain and infer_types.named(op_type, domain)):
             return ""
         if not domain and op_type in ADOPTED:
@@ -316,6 +336,7 @@ def _unknown_operator(claimed: Collection[str]) -> Callable[[str, str, dict[str,
 
 
 def _lookup(domain: str, op_type: str, version: int) -> str:
+    """The reason why onnx does not have an operator in an opset, "" if it has."""
     if not onnx.defs.has(op_type, domain):
         where = f'the domain "{domain}"' if domain else "ONNX"
         return f"unknown operator {op_type} in {where}"

@@ -43,6 +43,7 @@ def check_choices(model: onnx.ModelProto, claimed: Collection[str] = ()) -> None
 
 
 def _check(node: onnx.NodeProto, given: onnx.AttributeProto, rule: OneOf) -> None:
+    """Raise ModelError for a text of an attribute that is none of those that `rule` lists."""
     for text in _texts(given):
         if not rule.allows(text):
             what = f"{node_title(node)}: {given.name} {text[:60]!r} has no meaning"
@@ -52,6 +53,7 @@ def _check(node: onnx.NodeProto, given: onnx.AttributeProto, rule: OneOf) -> Non
 
 
 def _check_least(node: onnx.NodeProto, given: onnx.AttributeProto, rule: AtLeast) -> None:
+    """Raise ModelError for a number of an attribute below the least that `rule` says."""
     for number in _numbers(given):
         if number < rule.least:
             what = f"{node_title(node)}: {given.name} {number} (needs at least {rule.least})"

@@ -76,6 +76,7 @@ def _check_names(graph: onnx.GraphProto, state: _Opening) -> None:
 
 
 def _tensor(name: str, kind: onnx.TypeProto) -> onnx.ValueInfoProto:
+    """The declaration of an input called `name`, of type `kind`."""
     info = onnx.ValueInfoProto(name=name)
     info.type.CopyFrom(kind)
     return info
@@ -102,6 +103,11 @@ def _scalar(name: str, dtype: int) -> onnx.ValueInfoProto:
 
 
 def _sequence(state: _Opening, name: str, element: onnx.TypeProto, result: str) -> None:
+    """Open an input that is a sequence, in `state`: an input per element, a count, and nodes that
+    join them.
+
+    `result` is the name that readers of the sequence know.
+    """
     if element.WhichOneof("value") != "tensor_type":
         what = f'input "{name}" is a sequence of no tensors'
         raise UnsupportedError(what, hint="elements must be dense tensors")
@@ -155,6 +161,9 @@ def _shaped(name: str, options: LoadOptions) -> Iterator[str]:
 
 
 def _optional(state: _Opening, graph: onnx.GraphProto, info: onnx.ValueInfoProto) -> None:
+    """Open an input that is an optional, in `state`: its content, and an input that says if it is
+    there.
+    """
     name, element = info.name, info.type.optional_type.elem_type
     held = element.WhichOneof("value")
     if held not in ("tensor_type", "sequence_type"):

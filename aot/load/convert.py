@@ -44,7 +44,10 @@ def standard_opset(model: onnx.ModelProto) -> int:
 
 
 def to_canonical(model: onnx.ModelProto) -> onnx.ModelProto:
-    """`model` (no big constants, static inputs) in the canonical opset, same values."""
+    """`model` in the canonical opset with the same values; ModelError if onnx cannot convert it.
+
+    The model has static inputs and no large constants.
+    """
     version, target = standard_opset(model), canonical_opset()
     if version > target:
         hint = "install a newer onnx"
@@ -98,12 +101,18 @@ def _means_the_same(model: onnx.ModelProto, version: int, target: int) -> bool:
 
 
 def _set_opset(model: onnx.ModelProto, target: int) -> None:
+    """Say, in place, that the model uses opset `target` of ONNX."""
     for entry in model.opset_import:
         if entry.domain in ("", "ai.onnx"):
             entry.version = target
 
 
 def _convert(model: onnx.ModelProto, target: int) -> onnx.ModelProto:
+    """The model in opset `target` by onnx's converter, in a process of its own.
+
+    ModelError if the converter refuses the model; its death is an error with the node that kills
+    it.
+    """
     version = standard_opset(model)
     try:
         converted = run_isolated(lambda m: onnx.version_converter.convert_version(m, target), model)
@@ -151,6 +160,9 @@ def _drop_converted_shapes(model: onnx.ModelProto) -> None:
 
 
 def _node_metadata(model: onnx.ModelProto) -> dict[str, list[tuple[str, str]]]:
+    """Properties (key, value) of nodes by the name of their first output: the converter
+    drops them.
+    """
     found = {}
     for node in every_node(model):
         if node.metadata_props and node.output:

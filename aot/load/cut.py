@@ -259,6 +259,7 @@ def _elements(info: onnx.ValueInfoProto | None) -> int:
 
 
 def _is_shaped(info: onnx.ValueInfoProto | None) -> bool:
+    """Whether a declaration says element type and shape."""
     tensor = info is not None and info.type.HasField("tensor_type")
     return (
         _elements(info) > 0

@@ -26,6 +26,7 @@ def model_text(model: ir.Model) -> str:
 
 
 def _graph_lines(graph: ir.Graph, indent: str) -> Iterator[str]:
+    """Yield the lines of a graph's text: inputs, constants, nodes with their bodies, outputs."""
     for value in graph.inputs:
         yield f"{indent}input {_typed(value)}{_original(value)}"
     for value in graph.initializers.values():
@@ -41,6 +42,7 @@ def _graph_lines(graph: ir.Graph, indent: str) -> Iterator[str]:
 
 
 def _node_line(node: ir.Node) -> str:
+    """A node as text: results, operator, operands, attributes, name."""
     outputs = ", ".join(_typed(o) for o in node.outputs)
     inputs = ", ".join("-" if i is None else str(i.name) for i in node.inputs)
     op = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
@@ -49,6 +51,7 @@ def _node_line(node: ir.Node) -> str:
 
 
 def _typed(value: ir.Value) -> str:
+    """A value as text: "name: dtype[shape]", "?" for unknown parts, "-" for an absent one."""
     if not value.name:
         return "-"
     dtype = str(value.dtype).lower() if value.dtype is not None else "?"
@@ -57,11 +60,13 @@ def _typed(value: ir.Value) -> str:
 
 
 def _original(value: ir.Value) -> str:
+    """The user's name of a value as a comment, "" if it is the same."""
     name = original_name(value)
     return "" if name == value.name else f"  # {name!r}"
 
 
 def _elements(value: ir.Value) -> str:
+    """The elements of a small constant as text, "" for others."""
     tensor = value.const_value
     if tensor is None or tensor.size > SHOWN_ELEMENTS:
         return ""
@@ -69,6 +74,7 @@ def _elements(value: ir.Value) -> str:
 
 
 def _attribute(attribute: ir.Attr) -> str:
+    """The value of an attribute as text; tensors and graphs are only named."""
     kind = attribute.type.name
     if kind in ("GRAPH", "GRAPHS"):
         return "…"

@@ -55,6 +55,7 @@ def open_strings(model: ir.Model, width: int) -> None:
 
 
 def _values(graph: ir.Graph) -> list[ir.Value]:
+    """All values of a graph, each once."""
     found = [*graph.inputs, *graph.initializers.values()]
     found += [o for node in graph for o in node.outputs]
     return list(dict.fromkeys(found))
@@ -76,6 +77,7 @@ class Strings:
     """
 
     def __init__(self, width: int) -> None:
+        """Strings have at most `width` bytes; `errors` collects nodes that no rule spells."""
         self.width = width
         self.errors: list[AotError] = []
 
@@ -104,7 +106,7 @@ class Strings:
             raise UnsupportedError(what, hint="a larger --max-string allows it") from None
 
     def shapes(self, graph: ir.Graph) -> None:
-        """The shapes that the run gives outputs of strings end in their bytes."""
+        """Let the true shapes of outputs of strings end in the number of their bytes."""
         known = graph.meta.get(RUN_TIME_SHAPES, ())
         first = len(graph.outputs) - len(known)
         for at, (index, _) in enumerate(known):

@@ -127,7 +127,7 @@ def example_pins(
 
 
 def _likely(rank: int, told: Mapping[int, int], size: int) -> Sequence[int]:
-    """Sizes of the axes of an input."""
+    """Sizes of the axes of an example input: `told` by axis, else `size`, a batch of 1, colours."""
     likely = [size] * rank
     if rank > 1:
         likely[0] = 1

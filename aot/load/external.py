@@ -22,7 +22,10 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def locate(tensor: onnx.TensorProto, folder: Path | None) -> tuple[Path, int, int]:
-    """(file, byte offset, bytes) of an external tensor, proven to be contained and complete."""
+    """(file, offset, length), in bytes, of an external tensor, proven to be contained and complete.
+
+    ModelError for anything else.
+    """
     where = f'tensor "{tensor.name}"'
     if folder is None:
         raise ModelError("external data needs a model that is a file", where)
@@ -55,6 +58,7 @@ def mapped(tensor: onnx.TensorProto, folder: Path | None, name: str) -> ir.Tenso
     count = length // element.itemsize
 
     def load() -> ir.TensorProtocol:
+        """Map the bytes of the tensor; ModelError if the file cannot be read."""
         try:
             # memmap begins at the page of `offset`: onnx_ir's own ExternalTensor maps the whole
             # file for every tensor, which is more than the address space for a large model.
@@ -70,6 +74,7 @@ def mapped(tensor: onnx.TensorProto, folder: Path | None, name: str) -> ir.Tenso
 
 
 def _entries(tensor: onnx.TensorProto, where: str) -> dict[str, str]:
+    """The entries of external data by key; ModelError for an unknown key or one given twice."""
     entries: dict[str, str] = {}
     for entry in tensor.external_data:
         if entry.key not in KEYS:
@@ -81,6 +86,10 @@ def _entries(tensor: onnx.TensorProto, where: str) -> dict[str, str]:
 
 
 def _contained(location: str, folder: Path, where: str) -> Path:
+    """The file at `location` below `folder`, symbolic links followed; it need not exist.
+
+    ModelError for a path that leads outside; `where` is the place that an error names.
+    """
     plain = location.replace("\\", "/")
     parts = PurePosixPath(plain).parts
     if not parts or "\0" in location:
@@ -97,12 +106,14 @@ def _contained(location: str, folder: Path, where: str) -> Path:
 
 
 def _regular_size(path: Path, location: str, where: str) -> int:
+    """The bytes of a file; ModelError unless it is a regular file with one name."""
     try:
         info = path.stat()
     except OSError as e:
         raise ModelError(f'external data "{location}": {e.strerror or e}', where) from None
     if not stat.S_ISREG(info.st_mode):
         raise ModelError(f'external data "{location}" is not a regular file', where)
+    # A second name may lie outside the folder.
     if info.st_nlink > 1:
         what = f'external data "{location}" has {info.st_nlink} hard links (1 is safe)'
         raise ModelError(what, where, "copy the file")
@@ -110,6 +121,7 @@ def _regular_size(path: Path, location: str, where: str) -> int:
 
 
 def _number(text: str, key: str, where: str) -> int:
+    """A number of bytes from its text; ModelError for any other text."""
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise ModelError(f'external data: {key} is "{text}", not a number of bytes', where)
     return int(text)

@@ -134,6 +134,7 @@ def _is_kept(function: onnx.FunctionProto, options: LoadOptions) -> bool:
 
 
 def _inline(model: onnx.ModelProto, kept: list[Key]) -> onnx.ModelProto:
+    """The model without calls to its functions, but for `kept` ones; ModelError if onnx refuses."""
     from onnx import inliner
 
     if kept:
@@ -168,6 +169,7 @@ def _inlined_size(model: onnx.ModelProto) -> int:
 
 
 def _calls(nodes: object) -> Iterator[Key]:
+    """Yield (domain, operator) of all nodes, those of bodies included."""
     for node in nodes:  # type: ignore[attr-defined]
         yield node.domain, node.op_type
         for inner in subgraphs(node):
@@ -175,7 +177,10 @@ def _calls(nodes: object) -> Iterator[Key]:
 
 
 def _measure(start: Key, bodies: dict[Key, list[Key]], size: dict[Key, int]) -> None:
-    """Fill `size` for `start` and all it calls (depth first, with a stack of our own)."""
+    """Fill `size`, the nodes of a function with all it calls, for `start` and those it calls.
+
+    ModelError for a function that calls itself.
+    """
     stack, active = [start], {start}
     while stack:
         top = stack[-1]

@@ -40,6 +40,7 @@ def marked_backends(model: onnx.ModelProto) -> list[str]:
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Yield all nodes of the model, of its bodies and functions."""
     stack = [model.graph, *model.functions]
     while stack:
         for node in stack.pop(0).node:

@@ -32,7 +32,11 @@ RESERVED = words(
 
 
 def identifier(name: str, fallback: str) -> str:
-    """`name` as a C and C++ identifier: whitelisted characters, never reserved, not too long."""
+    """`name` as an identifier of C and C++: letters, digits, "_", not reserved, at most MAX_LENGTH
+    long.
+
+    `fallback` stands for a name without such characters.
+    """
     if len(name) <= MAX_LENGTH and _PLAIN(name) and name.lower() not in RESERVED:
         return name
     cleaned = "".join(c if c in _ALLOWED else "_" for c in name)
@@ -50,10 +54,12 @@ class _Scope:
     """Hands out names that differ from all before, also without regard to case."""
 
     def __init__(self) -> None:
+        """Start without names; upper and lower case count as one, as some file systems do."""
         self._taken: set[str] = set()
         self._next: dict[str, int] = {}
 
     def unique(self, wanted: str) -> str:
+        """`wanted`, or it with the first number that makes a new name; the name is then taken."""
         key = wanted.lower()
         if key not in self._taken:
             self._taken.add(key)
@@ -103,6 +109,7 @@ def remember_names(model: ir.Model) -> None:
 
 
 def _remember(thing: ir.Value | ir.Node) -> None:
+    """Note the user's name of a value or node, once."""
     if thing.name and not thing.name.startswith("aot rename "):
         thing.metadata_props.setdefault(NAME_KEY, thing.name)
 

@@ -77,6 +77,7 @@ def _number(node: onnx.NodeProto, name: str, default: int) -> int:
 
 
 def _drop(node: onnx.NodeProto, *names: str) -> None:
+    """Remove, in place, attributes of a node by name."""
     kept = [a for a in node.attribute if a.name not in names]
     del node.attribute[:]
     node.attribute.extend(kept)
@@ -131,6 +132,7 @@ def keep_old_resize(model: onnx.ModelProto) -> None:
 
 
 def _old_resizes(graph: onnx.GraphProto, outer: Constants) -> None:
+    """Replace, in place, every Resize of `graph` and its bodies; `outer` are constants around."""
     known = {**outer, **_constants(graph)}
     for index in reversed(range(len(graph.node))):
         node = graph.node[index]
@@ -154,6 +156,7 @@ def _constants(graph: onnx.GraphProto) -> Constants:
 
 
 def _old_resize(node: onnx.NodeProto, scales: Array | None) -> list[onnx.NodeProto]:
+    """Nodes that resize as opset 10 did: rounding depends on whether an axis grows or shrinks."""
     _drop(node, *OLD_RESIZE, "nearest_mode")
     for name, value in OLD_RESIZE.items():
         node.attribute.add(name=name, type=3, s=value)
@@ -164,6 +167,7 @@ def _old_resize(node: onnx.NodeProto, scales: Array | None) -> list[onnx.NodePro
     kept = type(node)()
     kept.CopyFrom(node)
     grows, shrinks = (scales is None or bool(c.any()) for c in _changes(scales))
+    # Nearest of axes that grow and of axes that shrink takes two nodes.
     if mode != b"nearest" or not (grows and shrinks):
         kept.attribute.add(name="nearest_mode", type=3, s=b"ceil" if shrinks else b"floor")
         return [kept]

@@ -24,7 +24,10 @@ Size = int | tuple[int, int]
 
 
 def size_of(given: Any, what: str) -> Size:
-    """`given` as a Size: a number, or two (a range of one length is a number). UsageError."""
+    """`given` as a Size: a number, or a pair of least and most (equal ends are a number).
+
+    `what` begins the UsageError for anything else.
+    """
     pair = given if isinstance(given, tuple | list) else (given, given)
     try:
         low, high = (index(v) for v in pair)

@@ -42,7 +42,11 @@ class OpenAxis:
 
 
 def declared(info: onnx.ValueInfoProto) -> list[Dim] | None:
-    """The dims the file declares for an input, None without a shape."""
+    """The sizes or names that the file declares for the axes of an input; None without a shape.
+
+    A size that the file leaves open has no name (None). Errors for inputs that are no dense
+    tensors.
+    """
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
         what = f'input "{info.name}" is a {str(kind or "value without type").replace("_", " ")}'
@@ -73,6 +77,7 @@ def _element(info: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
 
 
 def _open(name: str, dims: list[Dim] | None) -> Iterator[OpenAxis]:
+    """Yield the axes of an input without a size; axis -1 stands for an unknown shape."""
     if dims is None:
         yield OpenAxis(name, -1, "")
         return
@@ -259,12 +264,14 @@ def _given(name: str, axis: int, dim: Dim, size: Size) -> Dim:
 
 
 def _text(size: Size | Dimension) -> str:
+    """A size or range as the user writes it: "3", "1..64"."""
     if isinstance(size, Dimension):
         return f"{size.least}..{size.most}"
     return f"{size[0]}..{size[1]}" if isinstance(size, tuple) else str(size)
 
 
 def _substitute(dims: list[Dim] | None, symbols: Mapping[str, int | Dimension]) -> list[Dim] | None:
+    """The dims with names replaced by their sizes where `symbols` has them."""
     if dims is None:
         return None
     return [symbols.get(d, d) if isinstance(d, str) else d for d in dims]
@@ -284,6 +291,7 @@ def _plain(dims: list[Dim] | None) -> list[int | str | None] | None:
 
 
 def _errors(name: str, dims: list[Dim] | None, pins: list[Pin]) -> Iterator[AotError]:
+    """Yield errors for axes of an input that have no size, and for shapes beyond the limits."""
     for axis in _open(name, dims):
         if axis.axis < 0:
             what = f'input "{name}" has no shape'
@@ -306,6 +314,7 @@ def _most(dim: int | Dimension) -> int:
 
 
 def _set_shape(info: onnx.ValueInfoProto, dims: list[Dim] | None) -> None:
+    """Write the shape of an input, in place; dynamic dimensions get their upper bound."""
     shape = info.type.tensor_type.shape
     del shape.dim[:]
     for dim in dims or ():
@@ -317,7 +326,10 @@ def _set_shape(info: onnx.ValueInfoProto, dims: list[Dim] | None) -> None:
 def bind(
     graph: onnx.GraphProto, inputs: list[onnx.ValueInfoProto], bindings: Mapping[str, Any]
 ) -> None:
-    """Turn bound inputs into initialisers of their declared element type."""
+    """Turn bound inputs into initialisers, in place, of their declared element type.
+
+    ModelError if a value does not fit the type exactly, or the shape.
+    """
     for info in inputs:
         if info.name not in bindings:
             continue

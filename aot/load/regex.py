@@ -58,6 +58,7 @@ class _Net:
     free: list[list[tuple[str, int]]] = field(default_factory=list)
 
     def state(self) -> int:
+        """The number of a new state without steps; UnsupportedError beyond a number of edges."""
         if len(self.edges) > 20 * MOST_STATES:
             raise UnsupportedError("the pattern is too large")
         self.edges.append([])
@@ -80,6 +81,7 @@ class _Reader:
     """Reads a pattern. Raises UnsupportedError for what RE2 has and this has not, or is wrong."""
 
     def __init__(self, text: str) -> None:
+        """Read the pattern `text` from its start."""
         self.text, self.at = text, 0
         self.depth = 0
 
@@ -90,17 +92,20 @@ class _Reader:
         return self.text[self.at : self.at + 1]
 
     def take(self) -> str:
+        """The next character, read; an error at the end."""
         if self.at >= len(self.text):
             raise self.fail("it ends too early")
         self.at += 1
         return self.text[self.at - 1]
 
     def skip(self, text: str) -> bool:
+        """Whether `text` comes next; it is then read."""
         there = self.text.startswith(text, self.at)
         self.at += len(text) if there else 0
         return there
 
     def choice(self) -> _Node:
+        """Alternatives between "|"."""
         parts = [self.row()]
         while self.skip("|"):
             parts.append(self.row())
@@ -114,6 +119,7 @@ class _Reader:
         return _Node("row", tuple(parts))
 
     def repeated(self, node: _Node) -> _Node:
+        """`node` with the repetitions that follow it."""
         while True:
             bounds = self.bounds()
             if bounds is None:
@@ -124,7 +130,7 @@ class _Reader:
             node = _Node("repeat", (node,), (), *bounds)
 
     def bounds(self) -> tuple[int, int] | None:
-        """(least, most) of a repetition here, most −1 for no limit."""
+        """(least, most) of a repetition that comes next, -1 for no limit; None if there is none."""
         for sign, least, most in (("*", 0, -1), ("+", 1, -1), ("?", 0, 1)):
             if self.skip(sign):
                 return least, most
@@ -144,6 +150,7 @@ class _Reader:
         return low, high
 
     def atom(self) -> _Node:
+        """One character, class, group or assertion."""
         c = self.take()
         if c == "(":
             if self.depth == MOST_NESTED:
@@ -165,6 +172,7 @@ class _Reader:
         return _Node("set", (), ((ord(c), ord(c)),))
 
     def group(self) -> _Node:
+        """The pattern in brackets, the first of which is read; what it captures does not matter."""
         if self.skip("?P<") or self.skip("?<"):
             if self.peek() in ("=", "!"):
                 raise self.fail("looking behind")
@@ -178,6 +186,7 @@ class _Reader:
         return inner
 
     def escaped(self) -> _Node:
+        """What comes behind a backslash outside of a class."""
         c = self.peek()
         if c in ("b", "B"):
             self.at += 1
@@ -188,6 +197,7 @@ class _Reader:
         return _Node("set", (), self.escape())
 
     def escape(self) -> Ranges:
+        """The characters that an escape stands for, as ranges of code points."""
         c = self.take()
         if c.lower() in CLASSES:
             found = CLASSES[c.lower()]
@@ -209,6 +219,9 @@ class _Reader:
         return ((code, code),)
 
     def bracket(self) -> Ranges:
+        """The characters of a class in brackets, the first of which is read, as ranges of code
+        points.
+        """
         negative = self.skip("^")
         found: list[tuple[int, int]] = []
         first = True
@@ -228,6 +241,7 @@ class _Reader:
         return inverted(merged(found)) if negative else merged(found)
 
     def member(self) -> Ranges:
+        """One character or escape of a class, as ranges of code points."""
         c = self.take()
         return self.escape() if c == "\\" else ((ord(c), ord(c)),)
 
@@ -281,7 +295,7 @@ def encoded(low: int, high: int) -> Iterator[list[tuple[int, int]]]:
 
 
 def _build(net: _Net, node: _Node, start: int) -> int:
-    """Add a part behind state `start`; the state behind it."""
+    """Add `node` to the net behind state `start`; the state behind it."""
     if node.kind == "set":
         end = net.state()
         for low, high in node.ranges:
@@ -311,6 +325,9 @@ def _build(net: _Net, node: _Node, start: int) -> int:
 
 
 def _repeat(net: _Net, node: _Node, start: int) -> int:
+    """Add a repetition behind state `start`: its least count in a row, then a loop or optional
+    copies.
+    """
     (part,) = node.parts
     for _ in range(node.low):
         start = _build(net, part, start)

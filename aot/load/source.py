@@ -24,7 +24,7 @@ def read_model(source: str | os.PathLike[str] | bytes) -> tuple[onnx.ModelProto,
 
 
 def read_regular(path: Path) -> bytes:
-    """The content of the regular file `path`; ModelError for everything else."""
+    """The bytes of the regular file `path`; ModelError for anything else, and above 2 GiB."""
     where = str(path)
     try:
         info = path.stat()
@@ -46,7 +46,7 @@ def read_regular(path: Path) -> bytes:
 
 
 def parse(data: bytes, where: str) -> onnx.ModelProto:
-    """A ModelProto that at least names its graph and opset."""
+    """The model in `data`, which at least has a graph and an opset; ModelError otherwise."""
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     model = onnx.ModelProto()
@@ -69,6 +69,7 @@ def _reason(error: Exception) -> str:
 
 
 def _kind(mode: int) -> str:
+    """What a file of this mode is, for a message."""
     kinds = {
         stat.S_IFDIR: "a directory",
         stat.S_IFIFO: "a FIFO",

@@ -41,7 +41,10 @@ def dense(sparse: onnx.SparseTensorProto, name: str = "") -> onnx.TensorProto:
 
 
 def _places(indices: onnx.TensorProto, values: Array, shape: tuple[int, ...], where: str) -> Array:
-    """Where the values are in row-major order: proven to be inside, ascending, one for each."""
+    """Places of the values in row-major order, proven to be inside, ascending and one per value.
+
+    ModelError otherwise.
+    """
     if indices.data_type != INT64:
         raise ModelError(f"the places have element type {indices.data_type}, not int64", where)
     places: Array = np.asarray(onnx.numpy_helper.to_array(indices))

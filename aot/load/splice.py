@@ -64,6 +64,9 @@ def _is_plain(function: onnx.FunctionProto, model: onnx.ModelProto) -> bool:
 
 
 def _passes_names(node: onnx.NodeProto, function: onnx.FunctionProto) -> bool:
+    """Whether a call of `function` has the operands, results and no attributes of its own
+    definition.
+    """
     return (
         list(node.input) == list(function.input)
         and list(node.output) == list(function.output)

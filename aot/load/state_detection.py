@@ -25,7 +25,10 @@ _MARKS = re.compile(r"(prev|previous|past|present|new|next|input|output|in|out|n
 
 
 def state_pairs(graph: onnx.GraphProto) -> list[tuple[str, str]]:
-    """(input, output), the clearest first; at least one input and one output are left over."""
+    """(input, output) that look like a state and its next value, the clearest first.
+
+    Evidence is a recurrence in the graph, then like names; an input and an output are left over.
+    """
 
     inputs, outputs = user_inputs(graph), graph.output
     scored: list[tuple[int, int, int]] = []

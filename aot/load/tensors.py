@@ -51,7 +51,7 @@ def expected_bytes(tensor: onnx.TensorProto) -> int:
 
 
 def check_tensor(tensor: onnx.TensorProto) -> None:
-    """ModelError unless dims, element type and data of an internal tensor agree."""
+    """Raise ModelError unless shape, element type and data of a tensor in the message agree."""
     where = f'tensor "{tensor.name}"'
     if tensor.data_type not in BITS and tensor.data_type != STRING:
         raise ModelError(f"a constant has the unknown element type {tensor.data_type}", where)
@@ -87,6 +87,7 @@ def _check_range(tensor: onnx.TensorProto, where: str) -> None:
 
 
 def _entries(data_type: int, count: int) -> int:
+    """How many entries of protobuf's fields hold `count` elements of a type."""
     if data_type in (14, 15):
         return 2 * count
     bits = BITS.get(data_type, 8)

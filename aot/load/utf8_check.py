@@ -23,6 +23,7 @@ def check_strings(model: onnx.ModelProto) -> None:
 
 
 def _model(model: onnx.ModelProto) -> Iterator[Any]:
+    """Yield every text of a model; texts that are bytes are those not decoded yet."""
     yield from (model.domain, model.producer_name, model.producer_version, model.doc_string)
     for opset in model.opset_import:
         yield opset.domain
@@ -38,12 +39,14 @@ def _model(model: onnx.ModelProto) -> Iterator[Any]:
 
 
 def _pairs(entries: Iterable[onnx.StringStringEntryProto]) -> Iterator[Any]:
+    """Yield keys and values."""
     for entry in entries:
         yield entry.key
         yield entry.value
 
 
 def _graph(graph: onnx.GraphProto) -> Iterator[Any]:
+    """Yield every text of a graph."""
     yield from (graph.name, graph.doc_string)
     for tensor in graph.initializer:
         yield from _tensor(tensor)
@@ -63,12 +66,14 @@ def _graph(graph: onnx.GraphProto) -> Iterator[Any]:
 
 
 def _tensor(tensor: onnx.TensorProto) -> Iterator[Any]:
+    """Yield every text of a tensor."""
     yield from (tensor.name, tensor.doc_string)
     if tensor.external_data:
         yield from _pairs(tensor.external_data)
 
 
 def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[Any]:
+    """Yield every text of nodes and their attributes."""
     for node in nodes:
         yield from (node.name, node.op_type, node.domain, node.overload, node.doc_string)
         yield from node.input

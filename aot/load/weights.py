@@ -99,11 +99,13 @@ def constant_tensor(node: onnx.NodeProto) -> onnx.TensorProto | None:
 
 
 def _weight(tensor: onnx.TensorProto, name: str, folder: Path | None) -> Weight:
+    """A constant of the model by `name`, mapped from its file if it is external."""
     data = mapped(tensor, folder, name) if is_external(tensor) else ir_tensor(tensor)
     return Weight(name, tensor.data_type, tuple(tensor.dims), data)
 
 
 def _internalise(tensor: onnx.TensorProto, folder: Path | None) -> None:
+    """Read, in place, an external tensor into the message."""
     data = mapped(tensor, folder, tensor.name).tobytes()
     tensor.ClearField("external_data")
     tensor.ClearField("data_location")
@@ -118,7 +120,7 @@ def stand_in(graph: onnx.GraphProto, weights: list[Weight]) -> None:
 
 
 def attach(graph: ir.Graph, weights: list[Weight]) -> None:
-    """Put the weights back where `stand_in` left inputs."""
+    """Put the constants back, in place, where `stand_in` left inputs."""
     if not weights:
         return
     tensors_by_name = {w.name: w.tensor for w in weights}
