@@ -11,7 +11,7 @@ from accel_harness import Simulator
 from accel_networks import Net, autoencoder, kws, reference, resnet8, vww
 
 from aot.errors import UnsupportedError
-from aot.vendor.accel_sim.compile import compile_network, fits, layer_cycles
+from aot.vendor.accel_sim.compile import compile_network, layer_cycles, layer_refusal
 from aot.vendor.accel_sim.config import config
 from aot.vendor.accel_sim.kinds import Fault, Rq
 from aot.vendor.accel_sim.network import FIRST_IO, AccelOptions, Network, Tensor
@@ -201,7 +201,7 @@ def test_what_does_not_fit_is_refused():
     n = Net()
     y = n.conv(n.input(3, 2500, 3), 4)
     network = n.network(y)
-    reason = fits(network.layers[0], network.tensors, config(256))
+    reason = layer_refusal(network.layers[0], network.tensors, config(256))
     assert reason is not None and "2500" in reason
     with pytest.raises(UnsupportedError, match="2500"):
         compile_network(network, config(256))

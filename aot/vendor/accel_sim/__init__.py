@@ -15,7 +15,11 @@ __all__ = ["backend"]
 
 
 def __getattr__(name: str) -> Any:
-    """`backend`, when somebody asks for it."""
+    """The module's attribute `backend`, imported only when somebody asks for it.
+
+    The compiler is not needed by the tools of the instruction set. Any other name is an
+    AttributeError.
+    """
     if name != "backend":
         raise AttributeError(f"module {__name__} has no attribute {name!r}")
 

@@ -14,11 +14,16 @@ _UNITS = tuple(u for u in Unit if u is not Unit.FE)
 
 
 def _units(mask: int) -> str:
+    """The names of the units whose bits are set in `mask`, joined by +; "" for 0."""
     return "+".join(u.name for u in _UNITS if mask >> u & 1)
 
 
 def spell(instr: Instr) -> str:
-    """One instruction."""
+    """One instruction as a line of text without its address: `MM.f32 wait=LD view=2 r1=2`.
+
+    The mnemonic and a data type other than int8 come first; fields with their default value and
+    address registers 0 are left out.
+    """
     words = [instr.name + (f".{DType(instr.dtype).name.lower()}" if instr.dtype else "")]
     words += [f"{k}={_units(m)}" for k, m in (("wait", instr.wait), ("signal", instr.signal)) if m]
     pairs = zip(instr.row.fields, instr.values, strict=True)
@@ -28,7 +33,12 @@ def spell(instr: Instr) -> str:
 
 
 def disassemble(stream: bytes) -> str:
-    """The whole stream, with byte addresses; bodies of loops are indented."""
+    """A whole command stream as text, one line per instruction with its byte address in
+    hexadecimal.
+
+    Bodies of loops are indented by two spaces per level. StreamError for bytes that are no
+    instruction.
+    """
     lines, depth = [], 0
     for n, i in enumerate(decode_all(stream)):
         depth -= i.name == "ENDL"

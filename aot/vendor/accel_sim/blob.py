@@ -27,11 +27,16 @@ class Blob:
 
     @property
     def data(self) -> bytes:
-        """All bytes, a multiple of 16 of them."""
+        """All bytes that were added, with zeros behind them up to a multiple of ALIGN bytes."""
         return bytes(self._data) + bytes(-len(self._data) % ALIGN)
 
     def add(self, data: bytes, align: int = 1) -> int:
-        """The offset of `data`."""
+        """The byte offset at which `data` is stored; it is appended unless the same bytes are there
+        already.
+
+        A new piece begins at a multiple of `align` bytes; a piece that is found again keeps its
+        older place.
+        """
         if data not in self._found:
             self._data += bytes(-len(self._data) % align)
             self._found[data] = len(self._data)
@@ -39,7 +44,12 @@ class Blob:
         return self._found[data]
 
     def constant(self, tensor: Tensor) -> int:
-        """The offset of a constant operand, dense and channels last."""
+        """The byte offset of the elements of a constant operand [height, width, channels], added
+        here.
+
+        They are stored dense in row-major order, as float32, uint8 or int8, from a multiple of 4
+        bytes on.
+        """
         assert tensor.data is not None
         kind = (
             np.float32 if tensor.dtype == "f32" else np.uint8 if tensor.dtype == "u8" else np.int8
@@ -48,7 +58,11 @@ class Blob:
 
 
 def pack_loads(c: Config, options: AccelOptions, loads: Sequence[Load], blob: Blob) -> None:
-    """Give every load its offset, and weights their compressed form where it is better."""
+    """Add the bytes of every load to `blob` and set its `offset` there (bytes).
+
+    Weights are compressed where that is better; `packed` (bytes) and `zeros` (blocks) are set then,
+    too.
+    """
     flash = options.weights == "flash"
     for load in loads:
         data = load.data
@@ -66,6 +80,13 @@ _packed = lru_cache(maxsize=8192)(pack)
 def _better(
     c: Config, options: AccelOptions, flash: bool, size: int, small: int, zeros: int
 ) -> bool:
+    """Whether weights of `size` bytes are compressed, which makes them `small` bytes with `zeros`
+    blocks.
+
+    Options may force compression; otherwise the load must take fewer cycles. `flash`: they lie in
+    flash.
+    """
+    # The field of LDL for the compressed size has 16 bits.
     if small >= size or small > 65535:
         return False
     if options.compress == "on" or options.objective in ("flash", "energy"):

@@ -55,7 +55,13 @@ class Builder:
     groups: int = 2
 
     def view(self, index: int, shift: int = 0) -> View:
-        """The view of a tensor, `shift` bytes further."""
+        """The VIEW of tensor number `index` of the plan in the scratchpad, beginning `shift` bytes
+        further.
+
+        A tensor that passes through a ring buffer is dense there; another one has the strides of
+        its root. Strides along axes of one element are made regular. The padding value is 0 for
+        float32.
+        """
         t, p = self.plan.tensors[index], self.plan.places[index]
         if index in self.windows:
             b, pixel = self.windows[index], t.channels * t.itemsize
@@ -73,11 +79,15 @@ class Builder:
         )
 
     def dtype(self, index: int) -> int:
-        """The dtype of an instruction on a tensor in SPM."""
+        """The field `dtype` of an instruction on tensor number `index`: float32, else int8 (uint8
+        too).
+        """
         return DType.F32 if self.plan.tensors[index].dtype == "f32" else DType.I8
 
     def take_sums(self, rows: int) -> int:
-        """The first of `rows` rows of ACC."""
+        """Reserve `rows` rows of the memory of sums and return the number of the first; they wrap
+        around.
+        """
         at = self.sums
         self.sums = (at + rows) % self.c.acc_rows
         return at
@@ -85,20 +95,30 @@ class Builder:
     def load(
         self, key: tuple[int, ...], mem: Mem, units: int, data: Callable[[], bytes], record: int = 0
     ) -> int:
-        """The load of that key, a new one unless it is kept."""
+        """The number of the load with the key `key`, which is made first unless it is kept from
+        before.
+
+        `key` begins with the layer's number. `data` gives the bytes and is called for a new load
+        only; `units` are rows of WGT, channels of PRM or tables of LUT; `record` is 1 for
+        parameters with a shift.
+        """
         if key not in self.kept:
             self.loads.append(Load(key[0], mem, data(), units, record))
             self.kept[key] = len(self.loads) - 1
         return self.kept[key]
 
     def evict(self, layer: int, mem: Mem | None = None) -> None:
-        """Let loads of a layer (into `mem`, if given) be made anew from now on."""
+        """Forget the kept loads of a layer, so that its next use makes new ones; those into `mem`
+        only if given.
+        """
         for key in [k for k in self.kept if k[0] == layer]:
             if mem is None or self.loads[self.kept[key]].mem is mem:
                 del self.kept[key]
 
     def emit(self, item: Item) -> Item:
-        """Append an item; its loads are in use up to it."""
+        """Append `item` to the main list and return it; each load that it uses is now in use up to
+        here.
+        """
         at = len(self.items)
         self.items.append(item)
         for number, _, _ in item.uses:

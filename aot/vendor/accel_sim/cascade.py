@@ -21,7 +21,12 @@ Tilings = Sequence[Tiling] | Mapping[int, Tiling]
 
 
 def rows_needed(plan: Plan, layer: Layer, index: int, first: int, last: int) -> Rows:
-    """(first, end) of the rows of a tensor that some rows of the output read, by every operand."""
+    """(first, end) of the rows of tensor `index` that rows `first` to `last` - 1 of the output
+    read.
+
+    The tensor may be several operands of `layer`: the range holds the rows of each. The result is
+    in rows of that tensor, within its height.
+    """
     t = plan.tensors[index]
     operands = [n for n, other in enumerate(layer.inputs) if other == index]
     low, high = t.height, 0
@@ -32,7 +37,7 @@ def rows_needed(plan: Plan, layer: Layer, index: int, first: int, last: int) -> 
 
 
 def steps_of(height: int, tiling: Tiling) -> list[Rows]:
-    """(first, end) of the rows of every step."""
+    """(first, end) of the output rows of every step of a layer with `height` rows, in order."""
     size = tiling.step(height)
     return [(at, min(at + size, height)) for at in range(0, height, size)]
 
@@ -52,7 +57,7 @@ class Cascade:
     known: dict[int, list[Rows]] = field(default_factory=dict)
 
     def layer(self, member: int) -> Layer:
-        """A member."""
+        """The layer with the number `member` in the plan."""
         return self.plan.layers[member]
 
     def steps(self, member: int) -> list[Rows]:
@@ -66,16 +71,21 @@ class Cascade:
         return self.known[member]
 
     def maker(self, index: int) -> int | None:
-        """The member that makes a tensor."""
+        """The number of the member whose output is tensor `index`; None if no member makes that
+        tensor.
+        """
         return next((m for m in self.members if self.layer(m).output == index), None)
 
     def made(self, member: int) -> int:
-        """Rows that a member has made."""
+        """How many rows of its output a member has made so far, by the steps that `at` counts."""
         done = self.at.get(member, 0)
         return self.steps(member)[done - 1][1] if done else 0
 
     def low(self, index: int) -> int:
-        """The first row of a tensor that a member still reads (its height: none)."""
+        """The first row of tensor `index` that the next step of some member still reads.
+
+        The tensor's height if no member reads the tensor any more.
+        """
         found = self.plan.tensors[index].height
         for m in self.members:
             layer, done = self.layer(m), self.at.get(m, 0)
@@ -85,11 +95,17 @@ class Cascade:
         return found
 
     def order(self) -> Iterator[tuple[int, int]]:
-        """(member, number of its step) in the order of the program."""
+        """(member, number of its step) in the order of the program; `at` counts the steps as they
+        come.
+
+        The steps of the last member pull those of the members before. Steps that nothing in the
+        cascade has asked for follow where a member's result is also read by a layer outside.
+        """
         last = self.members[-1]
         for _ in self.steps(last):
             yield from self._ask(last)
         for m in self.members[:-1]:
+            # A layer outside reads whole results, also rows that no member of the cascade needs.
             inside = all(
                 n in self.members
                 for n, other in enumerate(self.plan.layers)
@@ -99,6 +115,11 @@ class Cascade:
                 yield from self._ask(m)
 
     def _ask(self, member: int) -> Iterator[tuple[int, int]]:
+        """The next step of `member`, behind the steps of other members that make the rows it reads.
+
+        With `ahead` the other members make one step more than is needed. Yields (member, step) and
+        counts it.
+        """
         layer, number = self.layer(member), self.at.get(member, 0)
         step = self.steps(member)[number]
         for index in dict.fromkeys(layer.inputs):
@@ -120,9 +141,13 @@ def rings(
     single: bool,
     ahead: bool = False,
 ) -> dict[int, int]:
-    """Rows that each tensor of `passing` needs in SPM while the cascade runs.
+    """The number of rows of each tensor of `passing` that SPM must hold while the cascade runs, by
+    tensor.
 
-    Tensors from and to the system get room for another step unless `single`.
+    The order of steps is played: a ring holds the rows from the first one that is still read to the
+    last one that was made or loaded. Tensors from and to the system get room for the rows of
+    another step unless `single`, so that moving and computing overlap. No ring is higher than its
+    tensor.
     """
     cascade = Cascade(plan, members, tilings, ahead)
     found = dict.fromkeys(passing, 1)
@@ -138,6 +163,7 @@ def rings(
                 read = low if any(index in cascade.layer(m).inputs for m in members) else first
                 found[index] = max(found[index], last - min(read, first))
     for index in passing:
+        # With room for a second step a load or store of one step runs beside the other's sums.
         extra = 0
         for m in members:
             layer = cascade.layer(m)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from aot.vendor import UnsupportedError
 from aot.vendor.accel_sim.config import Config
-from aot.vendor.accel_sim.fitting import alone
+from aot.vendor.accel_sim.fitting import refusal_alone
 from aot.vendor.accel_sim.network import AccelOptions, Layer, Network, Tensor
 from aot.vendor.accel_sim.tiling import (
     FETCH,
-    product_tiling,
+    ranked_tilings,
     vector_cycles,
 )
 from aot.vendor.accel_sim.timing import linear_cycles
@@ -21,12 +21,16 @@ SIDE, CHANNELS = 2047, 4095
 DEFAULTS = AccelOptions()
 
 
-def fits(layer: Layer, tensors: Sequence[Tensor], config: Config) -> str | None:
-    """Why the machine cannot compute a layer, or None: then it can be compiled alone."""
-    return limits(layer, tensors, config) or alone(layer, tensors, config)
+def layer_refusal(layer: Layer, tensors: Sequence[Tensor], config: Config) -> str | None:
+    """The reason why the machine cannot compute `layer`, or None: the layer can be compiled alone
+    then.
+
+    `tensors` are all tensors of the network, named by their numbers in the layer.
+    """
+    return exceeded_limit(layer, tensors, config) or refusal_alone(layer, tensors, config)
 
 
-def limits(layer: Layer, tensors: Sequence[Tensor], config: Config) -> str | None:
+def exceeded_limit(layer: Layer, tensors: Sequence[Tensor], config: Config) -> str | None:
     """Why the machine cannot compute `layer` in any program, or None if it can.
 
     The first size that exceeds a field of an instruction or a memory is named with its limit.
@@ -41,7 +45,7 @@ def limits(layer: Layer, tensors: Sequence[Tensor], config: Config) -> str | Non
     reason = _window(layer)
     if reason is None and layer.kind in ("conv", "dw"):
         x = tensors[layer.inputs[0]]
-        if not product_tiling(config, layer, x, y):
+        if not ranked_tilings(config, layer, x, y):
             w = layer.window
             return f"a window of {w.kh} x {w.kw} x {x.channels} fits no tiling"
     if reason is None and layer.kind == "softmax" and (y.itemsize == 4 or y.channels > 256):
@@ -50,6 +54,7 @@ def limits(layer: Layer, tensors: Sequence[Tensor], config: Config) -> str | Non
 
 
 def _window(layer: Layer) -> str | None:
+    """The reason why the fields of KERN cannot hold the window of `layer`, or None if they can."""
     w = layer.window
     if max(w.kh, w.kw) > 256 or max(w.sh, w.sw, w.dh, w.dw) > 16:
         return f"a window of {w.kh} x {w.kw}, strides {w.sh}, {w.sw}, dilations {w.dh}, {w.dw}"
@@ -57,7 +62,7 @@ def _window(layer: Layer) -> str | None:
 
 
 def refuse(network: Network) -> None:
-    """Raise UnsupportedError for a network that is not one."""
+    """Raise UnsupportedError if a convolution of `network` has no constant weights or no bias."""
     for layer in network.layers:
         if layer.kind in ("conv", "dw") and (layer.weights is None or layer.bias is None):
             raise UnsupportedError("accel_sim: a product without weights or bias", layer.name)
@@ -69,7 +74,10 @@ def layer_cycles(
     config: Config,
     options: AccelOptions = DEFAULTS,
 ) -> int:
-    """A quick guess of a layer's cycles: the busiest unit, its weights included."""
+    """An estimate of the cycles of one layer: those of its busiest unit, or of loading its weights.
+
+    0 for layers that only move or name elements; 2^40 for a convolution that fits no tiling.
+    """
     if layer.kind in ("concat", "slice", "reshape"):
         return 0
     y = tensors[layer.output]
@@ -77,10 +85,11 @@ def layer_cycles(
         return vector_cycles(config, layer, y) + 3 * FETCH
     assert layer.weights is not None
     flash = options.weights == "flash"
-    found = product_tiling(config, layer, tensors[layer.inputs[0]], y, flash)
+    found = ranked_tilings(config, layer, tensors[layer.inputs[0]], y, flash)
     if not found:
         return 1 << 40
     lanes = config.lanes(y.itemsize)
     padded = -(-y.channels // lanes) * lanes
+    # Parameters have at most 9 bytes per channel: bias, multiplier, shift.
     size = int(layer.weights.size) // y.channels * padded * y.itemsize + 9 * y.channels
     return max(found[0][0].alone, linear_cycles(config, flash, size))

@@ -26,6 +26,10 @@ class CascadeChoice:
     """Cascades for one layout."""
 
     def __init__(self, plan: Plan, c: Config, options: AccelOptions) -> None:
+        """Prepare the choice of cascades for the layers of `plan` on the machine `c`.
+
+        `touched` has the layers that touch each root; `flash` says that weights come from flash.
+        """
         self.plan, self.c, self.options = plan, c, options
         self.fitter = Fitter(plan, c, options)
         self.touched = uses(plan)
@@ -49,16 +53,24 @@ class CascadeChoice:
         return layout
 
     def _inside(self, root: int) -> bool:
-        """Whether a root is one tensor that no one outside sees."""
+        """Whether `root` is one whole tensor that is neither an input, an output nor a constant."""
         return self.plan.tensors[root].where == "inner" and self.plan.whole(root)
 
     def _spans(self, layout: Layout, span: Span) -> Iterator[Span]:
-        """Spans around one: with the cascades that it meets, and one layer more on a side."""
+        """The (first, last) layer of a cascade to try: `span`, widened by the cascades that it
+        meets.
+        """
         first = min(layout.span(n)[0] for n in range(span[0], span[1] + 1))
         last = max(layout.span(n)[1] for n in range(span[0], span[1] + 1))
         yield first, last
 
     def _try(self, layout: Layout, span: Span) -> Layout | None:
+        """`layout` with the layers of `span` (first, last) as one cascade; None if that does not
+        fit or pay.
+
+        Steps of more rows are tried before steps of fewer, and rings of two steps before rings of
+        one. Tensors that only these layers touch get a ring buffer instead of memory.
+        """
         if span[1] - span[0] >= LONGEST or span[0] == span[1]:
             return None
         members = range(span[0], span[1] + 1)
@@ -75,6 +87,7 @@ class CascadeChoice:
             passed=layout.passed | passed,
             cascades=tuple(sorted([*cascades, span])),
         )
+        # Fewer rows per step need less memory, but the weights pass the array more often.
         for limit in ROWS:
             cut = self._tilings(members, limit)
             if cut is None:
@@ -122,7 +135,12 @@ class CascadeChoice:
         return found
 
     def _rows(self, number: int, size: int) -> int:
-        """Rows of WGT of a layer."""
+        """The rows of the weight memory that all weights of layer `number` take, for elements of
+        `size` bytes.
+
+        A convolution whose window is computed in parts gets more rows than there are: its weights
+        cannot stay.
+        """
         layer = self.plan.layers[number]
         assert layer.weights is not None
         tiles = -(-layer.weights.shape[0] // self.c.lanes(size))
@@ -134,7 +152,13 @@ class CascadeChoice:
     def _pays(
         self, layout: Layout, tilings: list[Tiling], members: range, passed: set[int]
     ) -> bool:
-        """Whether what is not moved is more than what is computed and loaded besides."""
+        """Whether a cascade of `members` saves more cycles of moving than it adds cycles of
+        computing.
+
+        Saved are the store and the load of each tensor of `passed` that `layout` streams; added are
+        dearer tilings and parameters that are loaded again. For the objective `ram` the answer is
+        always True.
+        """
         if self.options.objective == "ram":
             return True
         moved = sum(2 * self.plan.sizes[r] for r in passed & layout.streamed) // self.c.sram_rate

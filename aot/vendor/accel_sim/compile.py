@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from aot.vendor import UnsupportedError
 from aot.vendor.accel_sim.blob import Blob, pack_loads
-from aot.vendor.accel_sim.checks import fits, layer_cycles, limits, refuse
+from aot.vendor.accel_sim.checks import exceeded_limit, layer_cycles, layer_refusal, refuse
 from aot.vendor.accel_sim.choose_cascades import CascadeChoice
 from aot.vendor.accel_sim.compose import Composer, Layout
 from aot.vendor.accel_sim.config import Config
@@ -42,7 +42,7 @@ from aot.vendor.accel_sim.search import search
 from aot.vendor.accel_sim.timing import Region
 from aot.vendor.accel_sim.verify import verify
 
-__all__ = ["compile_network", "fits", "layer_cycles"]
+__all__ = ["compile_network", "layer_cycles", "layer_refusal"]
 
 DEFAULTS = AccelOptions()
 #: A shorter stream may take one cycle in so many more.
@@ -69,14 +69,18 @@ class _Trial:
 
 
 def compile_network(network: Network, config: Config, options: AccelOptions = DEFAULTS) -> Compiled:
-    """Compile; raises UnsupportedError with the reason if the network fits no tiling."""
+    """Compile `network` to a verified program for the machine `config`.
+
+    Raises UnsupportedError with the reason if a layer exceeds the machine or fits no tiling.
+    """
     for layer in network.layers:
-        reason = limits(layer, network.tensors, config)
+        reason = exceeded_limit(layer, network.tensors, config)
         if reason:
             raise UnsupportedError(f"accel_sim: {reason}", layer.name)
     refuse(network)
     plan, layout = planned(network, config, options)
     trials = _Trials(network, plan, config, options)
+    # Without tensors in system memory a cascade has nothing to save.
     if layout.streamed:
         layout = trials.cascades(layout)
     layout = search(plan, config, options, layout, trials.quick)
@@ -84,6 +88,10 @@ def compile_network(network: Network, config: Config, options: AccelOptions = DE
 
 
 def _compiled(network: Network, plan: Plan, config: Config, best: _Trial) -> Compiled:
+    """The result record of the program `best`, after its command stream was verified.
+
+    InternalError if the verifier finds a fault, which would be a bug of this compiler.
+    """
     data = [best.stream, best.blob.data]
     executed = verify(best.stream, config, best.regions, data, written=_written(network))
     inputs, outputs = network.ios()
@@ -103,6 +111,9 @@ def _compiled(network: Network, plan: Plan, config: Config, best: _Trial) -> Com
 
 
 def _name(tiling: Tiling) -> str:
+    """A tiling in words for reports: pixels, tiles of channels, and how often weights are
+    loaded.
+    """
     order = (
         "weights pass once"
         if tiling.outer
@@ -114,7 +125,11 @@ def _name(tiling: Tiling) -> str:
 
 
 def _written(network: Network) -> dict[int, list[tuple[int, int]]]:
-    """Writable regions hold nothing when the program starts."""
+    """The byte ranges of each writable memory region that hold data before the program starts:
+    none.
+
+    Keys are the numbers of the scratch region and of the outputs; others may be read anywhere.
+    """
     inputs, outputs = network.ios()
     first = FIRST_IO + len(inputs)
     found: dict[int, list[tuple[int, int]]] = {2: []}
@@ -123,7 +138,11 @@ def _written(network: Network) -> dict[int, list[tuple[int, int]]]:
 
 
 def _homes(network: Network, plan: Plan, blob: Blob) -> dict[int, tuple[int, int]]:
-    """(region, offset) of the tensors of the system."""
+    """(memory region, byte offset) of each input, output and constant, by the tensor's number.
+
+    Constants are added to `blob`. UnsupportedError if inputs and outputs are more than the regions
+    left.
+    """
     inputs, outputs = network.ios()
     if len(inputs) + len(outputs) > MAX_IOS:
         raise UnsupportedError(
@@ -137,6 +156,10 @@ def _homes(network: Network, plan: Plan, blob: Blob) -> dict[int, tuple[int, int
 
 
 def _regions(network: Network, options: AccelOptions, layout: Layout, blob: Blob) -> list[Region]:
+    """The memory regions of a program by their numbers, with sizes in bytes.
+
+    They are commands (size still 0), constants, scratch, then inputs, then outputs.
+    """
     inputs, outputs = network.ios()
     flash = options.weights == "flash"
     fixed = [
@@ -152,9 +175,14 @@ class _Trials:
     """Programs of one network for several layouts."""
 
     def __init__(self, network: Network, plan: Plan, config: Config, options: AccelOptions) -> None:
+        """Keep what all trials share: the network, its plan, the machine and the options."""
         self.network, self.plan, self.config, self.options = network, plan, config, options
 
     def _begin(self, layout: Layout) -> tuple[Blob, list[Load], list[Region], _Lists]:
+        """The constants, loads, memory regions and unordered nodes of a program with this layout.
+
+        DoesNotFit if loads that are needed at the same time exceed their memory.
+        """
         blob, c = Blob(), self.config
         b = Composer(c, self.plan, layout, _homes(self.network, self.plan, blob)).run()
         assign(c, b.items, b.loads)
@@ -163,11 +191,16 @@ class _Trials:
         return blob, b.loads, regions, _nodes(c, regions, b.items, b.loads)
 
     def cascades(self, layout: Layout) -> Layout:
-        """The layout, with layers of a cascade where that is better."""
+        """`layout` with layers joined to cascades if the program becomes cheaper (`quick`), else as
+        it is.
+
+        For the objective `ram` less scratch memory is enough.
+        """
         other = CascadeChoice(self.plan, self.config, self.options).better(layout)
         try:
             ram = self.options.objective == "ram" and other.spill < layout.spill
             return other if ram or self.quick(other) < self.quick(layout) else layout
+        # The loads of a cascade's layers are in use at once and may not fit beside each other.
         except DoesNotFit:
             return layout
 
@@ -217,7 +250,11 @@ class _Trials:
 def _nodes(
     config: Config, regions: Sequence[Region], items: Sequence[Item], loads: Sequence[Load]
 ) -> _Lists:
-    """Nodes of the items and of the loads; every load right before the item that uses it first."""
+    """(nodes of the items, nodes of the loads), each list in program order.
+
+    Every load is registered right before the item that uses it first, so that dependencies are
+    found in the order in which they hold.
+    """
     tracker = Tracker(config, regions)
     waiting = order(loads)
     found: list[Node] = []

@@ -52,21 +52,25 @@ class Layout:
     ahead: frozenset[int] = frozenset()
 
     def span(self, layer: int) -> tuple[int, int]:
-        """The first and the last of the layers of a cascade with one."""
+        """(first, last) of the layers of the cascade that holds `layer`, or of that layer alone."""
         return next((s for s in self.cascades if s[0] <= layer <= s[1]), (layer, layer))
 
     def spans(self, count: int) -> list[tuple[int, int]]:
-        """All of them, in order."""
+        """(first, last) of every cascade and of every layer outside of one, for `count` layers in
+        order.
+        """
         return list(dict.fromkeys(self.span(n) for n in range(count)))
 
     def windowed(self, plan: Plan, index: int) -> bool:
-        """Whether a tensor is not in SPM as a whole."""
+        """Whether tensor `index` passes through SPM by rows: its root is streamed or inside a
+        cascade.
+        """
         root = plan.places[index].root
         return root in self.streamed or root in self.passed
 
 
 def stepped(b: Builder, number: int, layer: Layer, tiling: Tiling) -> list[RowStep]:
-    """The row steps of any layer."""
+    """The row steps of layer number `number` in order; emitting one writes its items to `b`."""
     kind = Products if layer.kind in ("conv", "dw") else Vectors
     return kind(b, number, layer, tiling).steps()
 
@@ -79,14 +83,19 @@ def ring_rows(
 
 
 def passing(plan: Plan, layout: Layout, span: tuple[int, int]) -> list[int]:
-    """The tensors of some layers that have windows."""
+    """The numbers, ascending, of tensors that the layers of `span` touch and that pass SPM by rows.
+
+    `span` is (first, last), both inclusive.
+    """
     layers = plan.layers[span[0] : span[1] + 1]
     used = {n for layer in layers for n in (*layer.inputs, layer.output)}
     return sorted(n for n in used if layout.windowed(plan, n))
 
 
 def uses(plan: Plan) -> dict[int, list[int]]:
-    """The groups that touch every root, in order."""
+    """The numbers of the layers that touch each root, ascending; a root that no layer touches has
+    [].
+    """
     found: dict[int, list[int]] = {root: [] for root in plan.sizes}
     for g, layer in enumerate(plan.layers):
         for index in (*layer.inputs, layer.output):
@@ -161,17 +170,26 @@ def requests(plan: Plan, layout: Layout) -> list[Request]:
 
 
 def _base(layout: Layout, root: int) -> int:
+    """The root whose memory `root` takes in the end, by following `merged`; itself if it takes
+    none.
+    """
     while root in layout.merged:
         root = layout.merged[root]
     return root
 
 
 def allocate_buffers(plan: Plan, layout: Layout) -> None:
-    """Give everything its place in SPM and in the scratch of the system."""
+    """Set, in `layout`, the place of every buffer in SPM and of streamed roots in scratch memory
+    (bytes).
+
+    `top` becomes the bytes of SPM and `spill` those of scratch that are needed; nothing checks here
+    whether that fits.
+    """
     layout.bases, layout.top = allocate(requests(plan, layout))
     for root in layout.merged:
         layout.bases[root,] = layout.bases[_base(layout, root),]
     touched = uses(plan)
+    # Inputs and outputs that are streamed lie in memory of the caller already.
     inner = [r for r in sorted(layout.streamed) if plan.tensors[r].where == "inner"]
     wanted = [
         Request((r,), layout.span(touched[r][0])[0], layout.span(touched[r][-1])[1], plan.sizes[r])
@@ -185,18 +203,28 @@ class _Feed:
     """Rows of a tensor that came from the system so far."""
 
     def __init__(self, composer: Composer, index: int) -> None:
+        """Start with no row loaded of tensor `index`; `piece` is the least number of rows of a
+        load.
+        """
         self.composer, self.index, self.loaded = composer, index, 0
         t = composer.plan.tensors[index]
         row = t.width * t.channels * t.itemsize
         self.piece = max(1, -(-MIN_PIECE // row))
 
     def ensure(self, group: int, low: int, high: int, ring: int) -> None:
-        """Load up to row `high`; rows from `low` on stay."""
+        """Emit loads for layer `group` until the rows before `high` are in SPM; the rows from `low`
+        on stay.
+
+        `ring` is the number of rows that SPM holds; a load takes several rows where these have
+        room. Rows before `low` that were never loaded are skipped where a ring is smaller than the
+        tensor.
+        """
         t = self.composer.plan.tensors[self.index]
         source = self.composer.home(self.index)
         if ring < t.height:
             self.loaded = max(self.loaded, low)
         while self.loaded < high:
+            # A piece of a few rows costs a burst of its own, so more rows than needed are taken.
             last = min(t.height, max(high, self.loaded + self.piece), low + ring)
             last = max(last, self.loaded + 1)
             self.composer.b.move("LD", group, self.index, source, self.loaded, last)
@@ -209,6 +237,10 @@ class Composer:
     def __init__(
         self, c: Config, plan: Plan, layout: Layout, homes: Mapping[int, tuple[int, int]]
     ) -> None:
+        """Prepare to write the items of all layers of `plan`.
+
+        `homes` has (memory region, byte offset) of inputs, outputs and constants, by tensor.
+        """
         self.plan, self.layout, self.homes = plan, layout, homes
         self.b = Builder(c, plan, chunk=layout.chunk, groups=layout.groups)
         self.feeds: dict[int, _Feed] = {}
@@ -216,7 +248,11 @@ class Composer:
         self.touched = uses(plan)
 
     def home(self, index: int) -> System:
-        """Where a tensor lies in the system."""
+        """Where tensor `index` lies in system memory: region, byte offset, strides in bytes,
+        element type.
+
+        A tensor of its own has the strides that the caller uses; a part of a root has the root's.
+        """
         root = self.plan.places[index].root
         base = index if index in self.homes else root
         t = self.plan.tensors[base]
@@ -233,13 +269,17 @@ class Composer:
         return System(region, offset + further, (row, pixel, channel), dtype)
 
     def run(self) -> Builder:
-        """Everything."""
+        """Write the items of all layers; returned is the builder that holds the items and loads."""
         for span in self.layout.spans(len(self.plan.layers)):
             self._group(span)
         return self.b
 
     def _group(self, span: tuple[int, int]) -> None:
-        """Layers of a cascade, mostly one."""
+        """Write the items of the layers `span` (first, last), mostly one layer, else a cascade.
+
+        A step is preceded by the loads of rows that it reads and followed by the stores of complete
+        rows.
+        """
         members = range(span[0], span[1] + 1)
         self._buffers(span)
         cascade = Cascade(self.plan, members, self.layout.tilings, span[0] in self.layout.ahead)
@@ -253,6 +293,7 @@ class Composer:
             step.emit()
             done[m] = self._store(m, layers[m].output, done[m], step.last)
         for m in members:
+            # The loads of these layers are used up: their places in the rings are free from here.
             self.b.evict(m)
             self._finish(m)
 
@@ -278,7 +319,11 @@ class Composer:
                 self.feeds.pop(index, None)
 
     def _feed(self, group: int, index: int, step: RowStep, cascade: Cascade) -> None:
-        """Load what a step reads and is not there."""
+        """Load the rows of tensor `index` that a step of layer `group` reads and that are not in
+        SPM yet.
+
+        Nothing is loaded where a layer of the same cascade makes the rows.
+        """
         t, layer = self.plan.tensors[index], self.plan.layers[group]
         root = self.plan.places[index].root
         high = rows_needed(self.plan, layer, index, step.first, step.last)[1]
@@ -295,17 +340,26 @@ class Composer:
             self._inputs(group, root)
 
     def _from(self, index: int) -> _Feed:
+        """The record of the rows of tensor `index` that came from the system; a new one at
+        first.
+        """
         return self.feeds.setdefault(index, _Feed(self, index))
 
     def _inputs(self, group: int, root: int) -> None:
-        """Load what a root that stays in SPM has from the system."""
+        """Load the inputs and constants that lie in `root`, which stays in SPM, as a whole if not
+        yet there.
+        """
         for index in self.plan.owners(root):
             t = self.plan.tensors[index]
             if _outside(t):
                 self._from(index).ensure(group, 0, t.height, t.height)
 
     def _store(self, group: int, index: int, done: int, rows: int) -> int:
-        """Store rows of a result that are complete; the rows that are stored."""
+        """Store rows `done` to `rows` - 1 of result `index` where it goes to the system.
+
+        Returned is the number of rows that need no store any more. Few rows of a tensor that stays
+        in SPM wait for more, until the piece has MIN_PIECE bytes or the tensor is complete.
+        """
         t = self.plan.tensors[index]
         root = self.plan.places[index].root
         streamed = root in self.layout.streamed
@@ -321,7 +375,9 @@ class Composer:
         return rows
 
     def _finish(self, group: int) -> None:
-        """Store results that lie in shared roots, after the last group that writes there."""
+        """Store the outputs that lie in roots whose last writer is layer `group` and that are not
+        stored yet.
+        """
         for index, t in enumerate(self.plan.tensors):
             if t.where != "output" or index in self.stored or index not in self.plan.places:
                 continue
@@ -335,7 +391,11 @@ class Composer:
                 self._whole(group, index)
 
     def _whole(self, group: int, index: int) -> None:
-        """Store a result whose root is complete (streamed ones are there already)."""
+        """Store output `index` as a whole, after loading inputs that share its root; mark it as
+        stored.
+
+        A streamed root is in system memory already: nothing is emitted for it.
+        """
         self.stored.add(index)
         if self.plan.places[index].root in self.layout.streamed:
             return
@@ -344,4 +404,5 @@ class Composer:
 
 
 def _outside(tensor: Tensor) -> bool:
+    """Whether a tensor comes from the system: it is an input or a constant."""
     return tensor.where in ("input", "const")

@@ -51,28 +51,30 @@ class Config:
 
     @property
     def acc_rows(self) -> int:
-        """Rows of `m` 32-bit sums."""
+        """Rows of `m` sums of 32 bits in the memory of sums."""
         return self.acc // (4 * self.m)
 
     @property
     def prm_channels(self) -> int:
-        """Channels whose parameters fit (16 bytes each)."""
+        """Channels whose parameters fit into their memory, at 16 bytes each."""
         return self.prm // 16
 
     def lanes(self, size: int) -> int:
-        """Columns of the array for elements of `size` bytes."""
+        """Columns of the array (output channels at a time) for elements of `size` bytes."""
         return self.m // size
 
     def depth(self, size: int) -> int:
-        """Rows of the array for elements of `size` bytes."""
+        """Rows of the array (products that are summed in a cycle) for elements of `size` bytes."""
         return self.k // size
 
     def rate(self, flash: bool) -> int:
-        """Bytes per cycle of a kind of system memory."""
+        """Bytes per cycle from system memory: of flash if `flash`, else of SRAM."""
         return self.flash_rate if flash else self.sram_rate
 
     def latency(self, flash: bool) -> int:
-        """Cycles before the first byte of a burst."""
+        """Cycles before the first byte of a burst from system memory: of flash if `flash`, else of
+        SRAM.
+        """
         return self.flash_latency if flash else self.sram_latency
 
 
@@ -84,7 +86,10 @@ CONFIGS = {
 
 
 def config(macs: int | str = 256) -> Config:
-    """The machine with that many multipliers; raises BackendError for an unknown one."""
+    """The machine with `macs` int8 multipliers, given as a number or its text.
+
+    Raises BackendError that lists the machines for an unknown one.
+    """
     known = {str(n): c for n, c in CONFIGS.items()}
     if str(macs) not in known:
         raise BackendError(

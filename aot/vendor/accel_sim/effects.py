@@ -33,11 +33,16 @@ class Access:
 
 
 def _fail(step: Step, fault: Fault, what: str) -> StreamError:
+    """A StreamError that names the instruction, the reason `what` and the stream's address."""
     return StreamError(fault, f"{step.i.name}: {what}", f"the stream at 0x{step.pc:x}")
 
 
 def _span(view: View, ys: Array, xs: Array, at: int, size: int) -> Array:
-    """Bytes at .. at + size - 1 of the pixels (y, x) of all pairs."""
+    """Byte addresses in SPM of `size` bytes, `at` bytes into each pixel of rows `ys` and columns
+    `xs`.
+
+    Every row is combined with every column; rows wrap where the view is a ring buffer.
+    """
     lines = ys % view.ring if view.ring else ys
     pixels = view.base + lines[:, None] * view.row + xs[None, :] * view.pixel + at
     found: Array = (pixels.reshape(-1, 1) + np.arange(size)).reshape(-1)
@@ -45,13 +50,18 @@ def _span(view: View, ys: Array, xs: Array, at: int, size: int) -> Array:
 
 
 def _bounded(step: Step, c: Config, index: Array) -> Array:
+    """`index` (byte addresses in SPM), unchanged; StreamError if one is beyond the scratchpad."""
     if index.size and int(index.max()) >= c.spm:
         raise _fail(step, Fault.LOCAL, f"byte {int(index.max())} of {c.spm} of SPM")
     return index
 
 
 def rectangle(step: Step, c: Config, view: View, y: int, x: int, at: int = 0) -> Array:
-    """Bytes of the pixels of a result or operand; StreamError if one is outside the view."""
+    """Byte addresses in SPM of the pixels of an operand or result, from row `y` and column `x` on.
+
+    The rectangle has the instruction's rows, columns and channels; `at` bytes of each pixel come
+    before them. StreamError if a pixel is outside the view or the view was never set.
+    """
     f = step.f
     if view.number < 0:
         raise _fail(step, Fault.FIELD, "a view that was never set")
@@ -67,8 +77,12 @@ def rectangle(step: Step, c: Config, view: View, y: int, x: int, at: int = 0) ->
 
 
 def distinct(step: Step, view: View) -> bool:
-    """Whether no two bytes of a result are the same."""
+    """Whether no two pixels of a result share a byte of SPM, by the strides of its view.
+
+    The pixels must lie apart along columns within a row, or along rows within a column.
+    """
     rows, cols, n = step.f["rows"], step.f["cols"], step.f["ch"] * step.size
+    # A ring of fewer rows than the result has would overwrite the first ones.
     if view.ring and rows > view.ring:
         return False
     by_row = (cols == 1 or view.pixel >= n) and (
@@ -81,7 +95,12 @@ def distinct(step: Step, view: View) -> bool:
 
 
 def window(step: Step, c: Config, view: View, y: int, x: int, at: int, size: int) -> Array:
-    """Bytes inside the view that windows read; StreamError without a view or a kernel."""
+    """Byte addresses in SPM of all positions inside the view that windows read, without repetition
+    of pixels.
+
+    The first window begins at row `y`, column `x`, which may lie outside; `size` bytes are read
+    `at` bytes into each pixel. StreamError without a view or a kernel.
+    """
     if view.number < 0 or step.kern.number < 0:
         raise _fail(step, Fault.FIELD, "a view or kernel that was never set")
     k, f = step.kern, step.f
@@ -93,7 +112,11 @@ def window(step: Step, c: Config, view: View, y: int, x: int, at: int, size: int
 
 
 def system(step: Step, size: int) -> Array:
-    """Bytes that LD or ST moves of a region of `size` bytes; StreamError if one is beyond it."""
+    """Byte offsets that LD or ST moves of a region of `size` bytes, in the order rows, columns,
+    channels.
+
+    StreamError if one is outside of the region or the strides were never set.
+    """
     f, s = step.f, step.strides
     if s.number < 0:
         raise _fail(step, Fault.FIELD, "strides that were never set")
@@ -106,6 +129,10 @@ def system(step: Step, size: int) -> Array:
 
 
 def _linear(step: Step, c: Config, size: int) -> Iterator[Access]:
+    """The accesses of LDL: bytes of a region of `size` bytes are read, a local memory is written.
+
+    WGT and PRM are rings, so addresses wrap there. StreamError for bytes beyond a memory.
+    """
     f, mem = step.f, Mem(step.f["mem"])
     end = f["offset"] + (f["packed"] or f["bytes"])
     if end > size:
@@ -129,7 +156,11 @@ def _linear(step: Step, c: Config, size: int) -> Iterator[Access]:
 
 
 def _sums(step: Step, c: Config, tiles: int, lanes: int) -> Array:
-    """Sums of `tiles` tiles of the pixels of an instruction, `lanes` of each row."""
+    """Indices of sums (row * M + lane) of `tiles` tiles of an instruction's pixels, `lanes` of each
+    row.
+
+    StreamError if these are more rows than the memory has; rows wrap around.
+    """
     count = tiles * step.f["rows"] * step.f["cols"]
     if count > c.acc_rows:
         raise _fail(step, Fault.LOCAL, f"{count} rows of sums (memory holds {c.acc_rows})")
@@ -138,6 +169,11 @@ def _sums(step: Step, c: Config, tiles: int, lanes: int) -> Array:
 
 
 def _product(step: Step, c: Config) -> Iterator[Access]:
+    """The accesses of MM and DW: they read pixels and weights and write sums, which `add` also
+    reads.
+
+    StreamError for channels beyond the kernel's or more weights or sums than memory holds.
+    """
     f, k = step.f, step.kern
     deep = step.i.name == "MM"
     lanes = c.lanes(step.size)
@@ -158,6 +194,11 @@ def _product(step: Step, c: Config) -> Iterator[Access]:
 
 
 def _drain(step: Step, c: Config) -> Iterator[Access]:
+    """The accesses of DRAIN: sums, parameters, the table and the residual are read, pixels are
+    written.
+
+    StreamError if vector constants that it needs were never set, or for too many channels.
+    """
     f, lanes, s = step.f, c.lanes(step.size), step.vset
     needs = (
         s.first if step.size == 1 else s.add,
@@ -180,6 +221,10 @@ def _drain(step: Step, c: Config) -> Iterator[Access]:
 
 
 def _alu(step: Step, c: Config) -> Iterator[Access]:
+    """The accesses of ALU: tables and one or two operands are read, pixels are written.
+
+    StreamError if vector constants that the operation needs were never set.
+    """
     f, op, s = step.f, Alu(step.f["op"]), step.vset
     own = s.first if step.size == 1 and op is not Alu.ADD else s.add
     free = op in (Alu.COPY, Alu.MAX, Alu.MIN, Alu.LUT)
@@ -197,6 +242,11 @@ def _alu(step: Step, c: Config) -> Iterator[Access]:
 
 
 def _pool(step: Step, c: Config) -> Iterator[Access]:
+    """The accesses of POOL: windows are read, pixels are written.
+
+    StreamError for a window with no position inside the view: its maximum or average would not
+    exist.
+    """
     f, k, v = step.f, step.kern, step.source
     if step.size == 1 and f["op"] and step.vset.first is None:
         raise _fail(step, Fault.FIELD, "vector constants that were never set")
@@ -213,9 +263,10 @@ def _pool(step: Step, c: Config) -> Iterator[Access]:
 
 
 def accesses(step: Step, c: Config, sizes: list[int]) -> list[Access]:
-    """Everything that a queued instruction reads and writes; `sizes` are those of the regions.
+    """Everything that a queued instruction reads and writes; `sizes` are the bytes of each region.
 
-    Raises StreamError where it leaves a memory or uses what was never set.
+    Reads come before writes of the same data. Raises StreamError where it leaves a memory or uses a
+    slot that was never set.
     """
     name, f = step.i.name, step.f
     if name in ("LD", "ST"):

@@ -30,6 +30,9 @@ class StreamError(BackendError):
     """An instruction that the machine would refuse; `fault` says how."""
 
     def __init__(self, fault: Fault, what: str, where: str = "") -> None:
+        """An error with the fault that the machine would report; `what` and `where` are for the
+        message.
+        """
         super().__init__(what, where)
         self.fault = fault
 
@@ -54,16 +57,20 @@ class Instr:
 
     @property
     def fields(self) -> dict[str, int]:
-        """The values of its own fields by name."""
+        """The values of the instruction's own fields by name, without dtype, tokens and
+        registers.
+        """
         return {f.name: v for f, v in zip(self.row.fields, self.values, strict=True)}
 
     def __getitem__(self, field: str) -> int:
-        """The value of a field of its own."""
+        """The value of the instruction's own field `field`; KeyError if it has no such field."""
         return self.fields[field]
 
     @property
     def tail(self) -> dict[str, int]:
-        """The fields that all instructions have."""
+        """The values of the fields that all instructions have, by name: dtype, wait, signal, r1,
+        r2, r3.
+        """
         return {name: getattr(self, name) for name in _TAIL}
 
 
@@ -83,7 +90,10 @@ def instr(name: str, fields: Mapping[str, int], **more: int) -> Instr:
 
 
 def _value(name: str, field_: Field, given: Mapping[str, int]) -> int:
-    """The value of a field of the instruction `name`, or its default."""
+    """The value that `given` has for a field of the instruction `name`, or the field's default.
+
+    StreamError if a field without default is missing, or a value is outside of the field's range.
+    """
     value, (low, high) = given.get(field_.name, field_.default), field_.range
     if value is None:
         raise StreamError(Fault.FIELD, f"{name}: {field_.name} is missing")
@@ -110,7 +120,10 @@ def check(instr: Instr) -> Instr:
 
 
 def _check_values(instr: Instr, f32: bool) -> None:
-    """Values that no instruction has."""
+    """Raise StreamError for values that fit their field but have no meaning for this instruction.
+
+    `f32` says that the elements are float32, for which some operations do not exist.
+    """
     wrong = ""
     if instr.name == "LDL":
         if instr["mem"] > Mem.LUT or (instr["packed"] and instr["mem"] != Mem.WGT):
@@ -128,7 +141,7 @@ def _check_values(instr: Instr, f32: bool) -> None:
 
 
 def encode(instr: Instr) -> bytes:
-    """The 16 bytes of an instruction."""
+    """The 16 bytes of an instruction: four little-endian words of 32 bits."""
     words = [instr.row.opcode, 0, 0, 0]
     for name, value in instr.tail.items():
         words[0] |= _COMMON[name].pack(value)
@@ -138,13 +151,16 @@ def encode(instr: Instr) -> bytes:
 
 
 def words_of(data: bytes, at: int = 0) -> Words:
-    """The words of the instruction at byte `at`."""
+    """The four 32-bit words of the instruction at byte `at` of `data`."""
     a, b, c, d = struct.unpack_from("<4I", data, at)
     return a, b, c, d
 
 
 def decode_words(words: Words) -> Instr:
-    """The instruction that `words` are; raises StreamError as the machine would fault."""
+    """The instruction that the four `words` are; raises StreamError as the machine would fault.
+
+    Faults are an unknown opcode, reserved bits that are set, and values without meaning.
+    """
     row = BY_OPCODE.get(words[0] & 63)
     if row is None:
         raise StreamError(Fault.OPCODE, f"opcode 0x{words[0] & 63:02x} does not exist")
@@ -161,7 +177,10 @@ def decode_words(words: Words) -> Instr:
 
 
 def moved(words: Words, registers: list[int]) -> Words:
-    """`words` with the address registers that word 0 names added."""
+    """The four `words` with the values of address registers added to words 1 to 3, modulo 2^32.
+
+    Word 0 names the three registers; `registers` holds their values by number.
+    """
     first = words[0]
     add = [registers[(first >> shift) & 7] for shift in (16, 19, 22)]
     a, b, c = ((word + more) & 0xFFFFFFFF for word, more in zip(words[1:], add, strict=True))
@@ -169,7 +188,7 @@ def moved(words: Words, registers: list[int]) -> Words:
 
 
 def encode_all(program: Iterable[Instr]) -> bytes:
-    """A stream."""
+    """The bytes of a command stream, 16 per instruction."""
     return b"".join(encode(i) for i in program)
 
 

@@ -48,20 +48,23 @@ class Traffic:
     flash: int = 0
 
     def energy(self, costs: Costs = COSTS) -> float:
-        """Picojoules."""
+        """The energy of the products and bytes that were counted, in picojoules."""
         memories = ("spm", "wgt", "acc", "prm", "sram", "flash")
         total: float = self.products * costs.product + self.float_products * costs.float_product
         return total + float(sum(getattr(self, m) * getattr(costs, m) for m in memories))
 
     def system(self, region: Region, size: int) -> None:
-        """Bytes of a region."""
+        """Count `size` bytes that are read or written in a region: as flash or as SRAM."""
         if region.flash:
             self.flash += size
         else:
             self.sram += size
 
     def add(self, step: Step, c: Config, regions: Sequence[Region]) -> None:
-        """Count an executed instruction, its fetch included."""
+        """Count the products and bytes of one executed instruction, and the bytes of fetching it.
+
+        `regions` are the memory regions by number; region 0 holds the commands.
+        """
         self.system(regions[0], BYTES)
         f, name = step.f, step.i.name
         if step.unit is Unit.FE:
@@ -80,6 +83,11 @@ class Traffic:
             self._vector(step, c)
 
     def _product(self, step: Step, c: Config) -> None:
+        """Count the products of MM or DW, and the bytes of pixels, weights and sums they touch.
+
+        Every pass over the array's rows reads and writes each sum; only the first pass need not
+        read it.
+        """
         pixels, tiles, k = step.f["rows"] * step.f["cols"], step.f["tiles"], step.kern
         count = macs(step, c)
         if step.size == 4:
@@ -94,6 +102,9 @@ class Traffic:
         self.acc += (2 * passes - 1 + step.f["add"]) * pixels * tiles * c.lanes(step.size) * 4
 
     def _vector(self, step: Step, c: Config) -> None:
+        """Count the bytes of DRAIN, POOL or ALU: operands and result in SPM, sums and
+        parameters.
+        """
         f, name = step.f, step.i.name
         size = f["rows"] * f["cols"] * f["ch"] * step.size
         if name == "DRAIN":
@@ -108,7 +119,7 @@ class Traffic:
 
 
 def traffic(steps: Iterable[Step], c: Config, regions: Sequence[Region]) -> Traffic:
-    """What a program (`frontend.expand`) moves."""
+    """The products and bytes of all executed instructions `steps` together."""
     found = Traffic()
     for step in steps:
         found.add(step, c, regions)

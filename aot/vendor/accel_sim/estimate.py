@@ -57,7 +57,11 @@ class _Clock:
     tokens: dict[tuple[int, int], deque[int]] = field(default_factory=dict)
 
     def fetch(self) -> int:
-        """When the front end may look at the next instruction."""
+        """The cycle from which on the front end may look at the next instruction.
+
+        The prefetch buffer gets a place when an older instruction is issued; only the first fetch
+        pays the latency of memory.
+        """
         burst = -(-BYTES // self.c.rate(self.flash))
         if not self.issued:
             self.fetched = self.c.latency(self.flash)
@@ -66,14 +70,18 @@ class _Clock:
         return max(self.fetched, self.now)
 
     def issue(self, at: int) -> None:
-        """The front end is done with an instruction at this time; the next is a cycle later."""
+        """Note that the front end is done with an instruction in cycle `at`; the next is one cycle
+        later.
+        """
         self.issued.append(at)
         self.now = at + 1
 
     def taken(self, unit: int, mask: int) -> tuple[int, int]:
-        """(time, producer) of the last token that an instruction waits for.
+        """(cycle, unit) of the last of the tokens that an instruction of `unit` takes from units in
+        `mask`.
 
-        Raises StreamError if no instruction before it gives that token.
+        The tokens are removed; (0, -1) if none is needed. Raises StreamError if no instruction
+        before this one gives such a token.
         """
         latest, producer = 0, -1
         for p in UNITS:
@@ -97,10 +105,11 @@ def estimate(
     data: Sequence[bytes] = (),
     entry: int = 0,
 ) -> Timeline:
-    """The timeline of a program whose tokens are all given before they are taken, in its order.
+    """The timeline, in cycles, of a program whose tokens are all given before they are taken.
 
     `data` are the bytes of the regions, needed where compressed weights are (their zeros count);
-    region 0 holds the stream. Raises StreamError.
+    region 0 holds the stream, which begins at byte `entry`. Raises StreamError as the machine
+    faults.
     """
     t, clock = Timeline(), _Clock(c, regions[0].flash)
     for step in expand(stream, entry):
@@ -119,6 +128,9 @@ def estimate(
 
 
 def _cost(step: Step, c: Config, regions: Sequence[Region], data: Sequence[bytes]) -> int:
+    """The cycles that an instruction keeps its unit busy, blocks of zeros in compressed weights
+    counted.
+    """
     zeros = 0
     if step.i.name == "LDL" and step.f["packed"]:
         from_ = step.f["offset"]
@@ -128,6 +140,11 @@ def _cost(step: Step, c: Config, regions: Sequence[Region], data: Sequence[bytes
 
 
 def _run(timeline: Timeline, clock: _Clock, step: Step, at: int, cost: int) -> None:
+    """Run one instruction on its unit: it is dispatched in cycle `at` and takes `cost` cycles.
+
+    It starts when its unit is free and its tokens are there; its end gives tokens to other units.
+    `timeline` and `clock` are changed.
+    """
     unit = step.unit
     ready = max(at, clock.free[unit])
     token, on = clock.taken(unit, step.i.wait)

@@ -19,7 +19,11 @@ TILES = ", in tiles of channels"
 
 
 def written(order: Sequence[Node]) -> list[Instr]:
-    """The program, without loops."""
+    """The program of ordered nodes: each with its tokens, behind instructions that set slots it
+    reads.
+
+    HALT comes last; nothing is rolled into loops. The items get their `wait` and `signal`.
+    """
     slots, code = Slots(), list[Instr]()
     for node, (wait, signal) in zip(order, tokens(order), strict=True):
         node.item.wait, node.item.signal = wait, signal
@@ -30,12 +34,12 @@ def written(order: Sequence[Node]) -> list[Instr]:
 
 
 def stream_of(code: Sequence[Instr]) -> bytes:
-    """The bytes."""
+    """The bytes of a program, 16 per instruction."""
     return encode_all(code)
 
 
 def needed_macs(plan: Plan, layer: Layer) -> int:
-    """Products that a layer needs."""
+    """The number of products that the mathematics of a layer needs; 0 for one without weights."""
     if layer.weights is None:
         return 0
     y = plan.tensors[layer.output]
@@ -79,7 +83,9 @@ def reports(
 
 
 def _joined(layer: LayerReport, b: LayerReport) -> LayerReport:
-    """The report of a layer that is computed in tiles."""
+    """One report for two tiles of channels of the same layer, `layer` and `b`: sums of cycles and
+    bytes.
+    """
     busy = [x + y for x, y in zip(layer.busy, b.busy, strict=True)]
     return LayerReport(
         layer.name, layer.kind, min(layer.start, b.start), max(layer.end, b.end),

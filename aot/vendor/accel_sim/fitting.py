@@ -19,7 +19,7 @@ from aot.vendor.accel_sim.network import AccelOptions, Layer, Network, Tensor, W
 from aot.vendor.accel_sim.places import Plan, resolve
 from aot.vendor.accel_sim.reshape_layers import reshape_layers
 from aot.vendor.accel_sim.scratchpad import Request
-from aot.vendor.accel_sim.tiling import Cost, product_tiling, vector_tilings
+from aot.vendor.accel_sim.tiling import Cost, ranked_tilings, vector_tilings
 from aot.vendor.accel_sim.weight_tiles import weight_tiles
 
 
@@ -27,6 +27,10 @@ class Fitter:
     """Choices for one network on one machine."""
 
     def __init__(self, plan: Plan, c: Config, options: AccelOptions) -> None:
+        """Start with every tensor staying in the scratchpad; `slack` are bytes that are kept free.
+
+        Choices of a layer are computed once, as `choices`.
+        """
         self.plan, self.c = plan, c
         self.flash = options.weights == "flash"
         self.streamed: set[int] = set()
@@ -35,12 +39,17 @@ class Fitter:
         self.choices = lru_cache(maxsize=None)(self._choices)
 
     def scored(self, number: int) -> list[tuple[Cost, Tiling]]:
-        """Tilings of a conv or dw with their costs, the cheapest first."""
+        """(cost, tiling) of a convolution with the number `number`, the cheapest first; [] if none
+        fits.
+        """
         layer = self.plan.layers[number]
         x, y = self.plan.tensors[layer.inputs[0]], self.plan.tensors[layer.output]
-        return product_tiling(self.c, layer, x, y, self.flash)
+        return ranked_tilings(self.c, layer, x, y, self.flash)
 
     def _choices(self, number: int) -> list[Tiling]:
+        """The tilings of layer `number`, the cheapest first; UnsupportedError if a convolution has
+        none.
+        """
         layer = self.plan.layers[number]
         if layer.kind not in ("conv", "dw"):
             return vector_tilings(self.c, layer, self.plan.tensors[layer.output])
@@ -73,7 +82,12 @@ class Fitter:
         return total
 
     def cut(self, number: int, room: int) -> tuple[Tiling, bool] | None:
-        """(tiling, whether rings hold one step) in `room` bytes; the cheapest, two steps first."""
+        """(tiling, whether rings hold one step only) of layer `number` with rings of at most `room`
+        bytes.
+
+        Rings of two steps come before rings of one, then the cheapest tiling; None if no tiling
+        fits.
+        """
         tensors = self.passing(number)
         if not tensors:
             return self.choices(number)[0], False
@@ -96,7 +110,10 @@ class Fitter:
         ]
 
     def attempt(self) -> Layout | None:
-        """A layout with what is streamed now, or None after something else was."""
+        """A layout with the tensors that are streamed now; None if it does not fit.
+
+        In that case another tensor is streamed, or more bytes are kept free, for the next attempt.
+        """
         rooms = self.rooms()
         if rooms and min(rooms) < 0:
             self._evict(rooms.index(min(rooms)))
@@ -113,6 +130,7 @@ class Fitter:
         allocate_buffers(self.plan, layout)
         if layout.top <= self.c.spm:
             return layout
+        # The sum of sizes fits but their placement does not: gaps between buffers cost memory.
         if self.slack < self.c.spm // 4:
             self.slack += 1024
             return None
@@ -121,7 +139,10 @@ class Fitter:
         return None
 
     def _evict(self, group: int) -> None:
-        """Stream the largest root that is there in a group."""
+        """Stream the largest root that lies in SPM during layer `group`.
+
+        UnsupportedError if no root there may leave: then the layer does not fit the scratchpad.
+        """
         first = [self.choices(n)[0] for n in range(len(self.plan.layers))]
         wanted = requests(self.plan, Layout(first, set(self.streamed)))
         there = [r for r in wanted if r.first <= group <= r.last and self._movable(r)]
@@ -134,10 +155,16 @@ class Fitter:
         self.streamed.add(max(there, key=lambda r: (r.size, -r.key[0])).key[0])
 
     def _movable(self, request: Request) -> bool:
+        """Whether a request is for a whole root (not a ring buffer) that may lie in system
+        memory.
+        """
         return len(request.key) == 1 and self.plan.streamable(request.key[0])
 
 
 def _layout(plan: Plan, c: Config, options: AccelOptions) -> Layout:
+    """The first layout that fits; each attempt streams more. UnsupportedError if a layer never
+    fits.
+    """
     fitter = Fitter(plan, c, options)
     while True:
         layout = fitter.attempt()
@@ -158,7 +185,9 @@ def planned(network: Network, c: Config, options: AccelOptions) -> tuple[Plan, L
 
 
 def _either(network: Network, c: Config, options: AccelOptions) -> tuple[Plan, Layout]:
-    """With results in place, or copied where nothing else fits."""
+    """Plan and layout with results of Concat and Slice in place, or copied where that does
+    not fit.
+    """
     plan = resolve(network)
     try:
         return plan, _layout(plan, c, options)
@@ -167,8 +196,11 @@ def _either(network: Network, c: Config, options: AccelOptions) -> tuple[Plan, L
         return plan, _layout(plan, c, options)
 
 
-def alone(layer: Layer, tensors: Sequence[Tensor], c: Config) -> str | None:
-    """Why a layer cannot be planned as the only one, or None."""
+def refusal_alone(layer: Layer, tensors: Sequence[Tensor], c: Config) -> str | None:
+    """The reason why `layer` cannot be planned as the only layer of a network, or None if it can.
+
+    Its operands become inputs (constants stay) and its result the output.
+    """
     used = list(dict.fromkeys((*layer.inputs, layer.output)))
     own = [
         replace(tensors[n], where="output" if n == layer.output else _source(tensors[n]))
@@ -184,4 +216,7 @@ def alone(layer: Layer, tensors: Sequence[Tensor], c: Config) -> str | None:
 
 
 def _source(tensor: Tensor) -> Where:
+    """How a tensor enters a network of one layer: a constant stays one, anything else is an
+    input.
+    """
     return "const" if tensor.where == "const" else "input"

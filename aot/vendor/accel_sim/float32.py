@@ -45,8 +45,11 @@ Array = np.ndarray[Any, Any]
 
 
 def _floats(m: Match) -> Checks:
-    """All values are float32, and not between quantised values: the whole is computed on integers
-    then."""
+    """Checks that all values are float32 and not empty, and that no value around them is quantised.
+
+    Between quantised values the whole is computed on integers instead. Bounds of a Clip must be
+    constant.
+    """
     for name, v in m.values.items():
         if v is not None and name not in ("axes", "shape"):
             yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
@@ -56,7 +59,11 @@ def _floats(m: Match) -> Checks:
 
 
 def limits_of(m: Match) -> tuple[float, float]:
-    """What the activation limits results to."""
+    """(lower, upper) limit to which the activation of the match clamps results; infinite where it
+    has none.
+
+    Relu gives (0, inf); a Clip gives its constant bounds.
+    """
     act = getattr(m, "act", None)
     if act is None:
         return -np.inf, np.inf
@@ -71,6 +78,9 @@ def limits_of(m: Match) -> tuple[float, float]:
 
 
 def _bias(given: Any, count: int) -> Array:
+    """The bias as float32 of shape [count]: zeros for no bias, one number repeated for all
+    channels.
+    """
     if given is None:
         return np.zeros(count, np.float32)
     data = np.asarray(given.data, np.float32).reshape(-1)
@@ -100,7 +110,11 @@ def conv_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_conv(b: Images, m: Match) -> None:
-    """One layer."""
+    """Add one convolution layer to `b`: weights go from [co, ci, *kernel] to [co, kh, kw, ci].
+
+    A convolution of one axis becomes one of two. The residual `r` of the match is a second input;
+    as many groups as channels make a depthwise layer.
+    """
     data = np.asarray(m.w.data, np.float32)
     wide = WindowShape.of(m.conv, data.shape[2:]).widened(2)
     stored = data.reshape(*data.shape[:2], *wide.kernel).transpose(0, 2, 3, 1)
@@ -127,14 +141,15 @@ def build_conv(b: Images, m: Match) -> None:
 
 
 def _weights(m: Match) -> Array:
-    """[n, k]."""
+    """The constant weights of a matrix product as float32 [output channels, input channels]."""
     data = np.asarray(m.w.data, np.float32)
     return data if m.dot.attr("transB", 0) else np.ascontiguousarray(data.T)
 
 
 def dense_supported(m: Match, rq: Rq) -> Checks:
-    """Checks of a product of matrices with constant weights, and a bias for each channel or for
-    all.
+    """Checks of a product of matrices with constant weights.
+
+    A bias must be one number or have one element per output channel; x must be of rank 2.
     """
     yield from _floats(m)
     constant = m.w.is_const and m.w.rank == 2 and (m.f is None or m.f.is_const)
@@ -152,7 +167,7 @@ def dense_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_dense(b: Images, m: Match) -> None:
-    """A convolution of 1 x 1."""
+    """Add a matrix product to `b` as a 1 x 1 convolution: each row of x is a pixel."""
     w = _weights(m)
     source, target = b.read(m.x), b.write(m.y)
     stored = w.reshape(len(w), 1, 1, -1)
@@ -175,7 +190,7 @@ def pool_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_pool(b: Images, m: Match) -> None:
-    """POOL."""
+    """Add one pooling layer to `b`; for a global pool the window is the whole image."""
     source, target = b.read(m.x), b.write(m.y)
     kind: LayerKind = "max" if m.root.op_type in ("MaxPool", "GlobalMaxPool") else "average"
     if m.root.op_type.startswith("Global"):
@@ -192,7 +207,10 @@ KINDS: dict[str, LayerKind] = {"Add": "add", "Mul": "mul", "Max": "maximum", "Mi
 
 
 def pair_supported(m: Match, rq: Rq) -> Checks:
-    """Checks of two operands that broadcast, one of them computed; Add and Mul may be clamped."""
+    """Checks of two float32 operands that broadcast, at least one of them computed.
+
+    Only Add and Mul may have an activation behind them.
+    """
     yield from _floats(m)
     yield not (m.a.is_const and m.b.is_const), "two constants"
     yield from operands_fit(m)
@@ -201,26 +219,28 @@ def pair_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_pair(b: Images, m: Match) -> None:
-    """ALU."""
+    """Add one elementwise layer to `b`: a sum, product, maximum or minimum of two operands."""
     pair = operand(b, m.a, m.y), operand(b, m.b, m.y)
     target = b.write(m.y)
     b.layer(Layer(KINDS[m.op.op_type], m.op.name, pair, target, limits=limits_of(m)))
 
 
 def clip_supported(m: Match, rq: Rq) -> Checks:
-    """Checks of a clamp of an image."""
+    """Checks of a Relu or Clip of a float32 image."""
     yield from _floats(m)
     yield from images(m.x)
 
 
 def build_clip(b: Images, m: Match) -> None:
-    """ALU CLIP."""
+    """Add one clamping layer to `b`, with the limits of the Relu or Clip."""
     source, target = b.read(m.x), b.write(m.y)
     b.layer(Layer("clip", m.act.name, (source,), target, limits=limits_of(m)))
 
 
 def _slope(m: Match) -> Array:
-    """What negative values are multiplied by: one number, or one per channel."""
+    """The factors of negative values as float32: one number of a LeakyRelu, or the slopes of a
+    PRelu.
+    """
     if m.root.op_type == "LeakyRelu":
         return np.array(np.float32(m.root.attr("alpha", 0.01)))
     return np.asarray(m.slope.data, np.float32)
@@ -258,10 +278,16 @@ def build_leaky(b: Images, m: Match) -> None:
 
 
 def _conv() -> Any:
+    """The graph of a convolution of operands x, w and an optional bias f, whose node is called
+    conv.
+    """
     return OP.Conv(wildcard("x"), wildcard("w"), wildcard("f"), _outputs=["conv"], _optional=1)
 
 
 def _dense() -> Pat:
+    """The graph of a matrix product of x and w: MatMul with or without an Add of f behind it, or
+    Gemm.
+    """
     x, w = wildcard("x"), wildcard("w")
     product = OP.MatMul(x, w, _outputs=["dot"])
     return either(
@@ -272,10 +298,12 @@ def _dense() -> Pat:
 
 
 def _pair(*op_types: str) -> Any:
+    """The graph of one operator of the kinds `op_types` on operands a and b."""
     return OP.any_of(*op_types)(wildcard("a"), wildcard("b"), _outputs=["op"])
 
 
 def _clamp() -> Any:
+    """The graph of a Relu of x, or a Clip of x with optional operands low and high."""
     bounds = wildcard("low"), wildcard("high")
     return either(
         OP.Relu(wildcard("x"), _outputs=["act"]),

@@ -32,11 +32,11 @@ class View:
     number: int = -1
 
     def line(self, y: int) -> int:
-        """The byte where row y begins."""
+        """The byte address in SPM where row `y` begins; rows of a ring buffer wrap around."""
         return self.base + self.row * (y % self.ring if self.ring else y)
 
     def inside(self, y: int, x: int) -> bool:
-        """Whether the tensor has this pixel."""
+        """Whether the tensor has a pixel at row `y`, column `x`."""
         return 0 <= y < self.height and 0 <= x < self.width
 
 
@@ -99,12 +99,12 @@ class Step:
 
     @property
     def unit(self) -> Unit:
-        """Who executes it."""
+        """The unit that executes the instruction."""
         return self.i.row.unit
 
     @property
     def size(self) -> int:
-        """Bytes of an element."""
+        """The bytes of an element: 4 for float32, else 1."""
         return 4 if self.i.dtype == DType.F32 else 1
 
 
@@ -124,6 +124,12 @@ class _State:
     vsets: dict[int, VSet] = field(default_factory=dict)
 
     def set_slot(self, instr: Instr, pc: int) -> None:
+        """Carry out an instruction that fills a slot: VIEW, KERN, STRD, or a part of vector
+        constants.
+
+        `pc` is its byte address, by which the content is told from contents of other instructions.
+        VSET0 to VSET2 replace one part of a set and keep the other two.
+        """
         values = instr.fields
         slot = values.pop("slot")
         if instr.name == "VIEW":
@@ -142,13 +148,21 @@ class _State:
             )
 
     def set_registers(self, instr: Instr) -> None:
-        """SETA and ENDL: later ones win where a register is named twice, as in the machine."""
+        """Carry out SETA, which sets address registers, or ENDL, which adds to them, modulo 2^32.
+
+        Register 0 is never changed. Later values win where a register is named twice, as in the
+        machine.
+        """
         for register, value in zip((instr.r1, instr.r2, instr.r3), instr.values, strict=True):
             if register:
                 old = self.registers[register] if instr.name == "ENDL" else 0
                 self.registers[register] = (old + value) & 0xFFFFFFFF
 
     def step(self, pc: int, instr: Instr) -> Step:
+        """The instruction at byte `pc` with the contents of the slots that its fields name.
+
+        A slot that was never set, or that it has no field for, gives a record with `number` -1.
+        """
         f = instr.fields
         return Step(
             pc,
@@ -167,8 +181,11 @@ _SLOTS = ("VIEW", "KERN", "STRD", "VSET0", "VSET1", "VSET2")
 
 
 def expand(stream: bytes, entry: int = 0) -> Iterator[Step]:
-    """Every executed instruction from byte `entry` to HALT; raises StreamError as the machine
-    faults, with the address."""
+    """Every executed instruction from byte `entry` of the stream to HALT, in order, loops unrolled.
+
+    Raises StreamError, with the address, where the machine would fault; also for more than
+    MAX_STEPS.
+    """
     s, pc = _State(), entry
     decoded: dict[int, Instr] = {}
     for _ in range(MAX_STEPS):
@@ -190,7 +207,10 @@ def expand(stream: bytes, entry: int = 0) -> Iterator[Step]:
 
 
 def _control(state: _State, pc: int, instr: Instr) -> int:
-    """The address of the next instruction, after what the front end does itself."""
+    """The byte address of the next instruction, after `state` was changed as the front end does.
+
+    StreamError for loops nested too deep or an ENDL without LOOP.
+    """
     following = pc + BYTES
     if instr.name in _SLOTS:
         state.set_slot(instr, pc)

@@ -20,7 +20,11 @@ _ENUMS: tuple[tuple[str, type[IntEnum]], ...] = (
 
 
 def accessor(f: isa.Field) -> str:
-    """C for the value of a field of the words `w`."""
+    """A C expression of the value of field `f` in the four words `w`, as an int32_t.
+
+    Signed fields are sign-extended; counts and biased coordinates are turned back into their
+    values.
+    """
     word = f"(w)[{f.word}]"
     if f.code == "s":
         if f.bits == 32:
@@ -32,6 +36,9 @@ def accessor(f: isa.Field) -> str:
 
 
 def _lines() -> Iterator[str]:
+    """The lines of ax1_isa.h: constants, enumerations, machines, an accessor per field, the
+    table.
+    """
     yield "/* SPDX-License-Identifier: MIT-0 */"
     yield "/* The instructions and machines of AX1: header.py writes it from isa.py, config.py. */"
     yield "/* clang-format off */"
@@ -85,7 +92,7 @@ def _lines() -> Iterator[str]:
 
 
 def text() -> str:
-    """The header."""
+    """The whole text of ax1_isa.h."""
     return "\n".join(_lines()) + "\n"
 
 

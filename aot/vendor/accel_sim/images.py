@@ -46,7 +46,9 @@ def image(shape: Sequence[int]) -> Image:
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides in elements of ONNX's order."""
+    """The strides, in elements, of each axis of a dense value in ONNX's order (last axis
+    fastest).
+    """
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
@@ -65,9 +67,10 @@ def image_strides(shape: Sequence[int], steps: Sequence[int]) -> Image | None:
 
 
 def stored_strides(value: ValueRef) -> Image | None:
-    """`image_strides` of a value in memory: in ONNX's order, or channels last.
+    """Strides (row, pixel, channel) in elements of a value as it lies in memory, seen as an image.
 
-    Raises UnsupportedError for channels in blocks smaller than all of them.
+    None where the image is dense with channels last. Raises UnsupportedError for channels in blocks
+    smaller than all of them.
     """
     if value.layout.blocked:
         if value.layout.block != value.shape[1]:
@@ -77,13 +80,20 @@ def stored_strides(value: ValueRef) -> Image | None:
 
 
 def order(shape: Sequence[int]) -> Array:
-    """Positions in ONNX's order of the elements of an image, as it is stored in the machine."""
+    """For each element in the machine's order (row, column, channel) its position in ONNX's order.
+
+    The result is a vector of as many integers as a value of `shape` has elements.
+    """
     flat = np.arange(math.prod(shape)).reshape(tuple(shape) or (1,))
     return np.moveaxis(flat, 1, -1).reshape(-1) if len(shape) > 2 else flat.reshape(-1)
 
 
 def same_order(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether a Reshape from one shape to another moves nothing in the machine."""
+    """Whether a Reshape from shape `a` to shape `b` moves no element where channels are stored
+    last.
+
+    False if one of them is no image.
+    """
     return not refusal(a) and not refusal(b) and np.array_equal(order(a), order(b))
 
 
@@ -95,6 +105,11 @@ class Images:
     """
 
     def __init__(self, rq: Rq = Rq.FLOAT) -> None:
+        """Start without tensors. `_index` has the tensor of each value by name, `_zeros` its zero
+        point.
+
+        `_placed` has the strides of outputs that are stored in another order than their shape says.
+        """
         self.rq = rq
         self.tensors: list[Tensor] = []
         self.layers: list[Layer] = []
@@ -106,7 +121,11 @@ class Images:
     # -- values -----------------------------------------------------------------------------------
 
     def read(self, value: ValueRef, zero: int | None = None) -> int:
-        """The tensor of `value`, an input if no layer makes it; `zero` is its zero point."""
+        """The number of the tensor of `value`: made by a layer, a constant, or else a new input.
+
+        `zero` is the zero point that the reader needs (None: any); where the tensor has another one
+        already, a layer that copies it to a tensor with this zero point is added.
+        """
         if value.is_const:
             return self.constant(np.asarray(value.data), value)
         if value.name not in self._index:
@@ -121,7 +140,11 @@ class Images:
         return other
 
     def write(self, value: ValueRef, zero: int | None = None) -> int:
-        """The new tensor that a layer makes for `value`; `zero` is its zero point, if known."""
+        """The number of a new tensor that a layer makes for `value`; later readers of the value get
+        it.
+
+        `zero` is its zero point, None if it is not known.
+        """
         index = self._tensor(self._of(value, value.shape, zero or 0, "inner"))
         self._index[value.name] = index
         if zero is not None:
@@ -129,7 +152,10 @@ class Images:
         return index
 
     def inner(self, like: int, shape: Image, name: str) -> int:
-        """A tensor between the layers of one pattern, of the elements of `like`."""
+        """The number of a new tensor between layers, of shape (height, width, channels).
+
+        Its element type (never uint8) and zero point are those of tensor `like`.
+        """
         h, w, c = shape
         inside: Element = "f32" if self.tensors[like].dtype == "f32" else "i8"
         index = self._tensor(Tensor(name, h, w, c, inside, self.tensors[like].zero))
@@ -138,8 +164,12 @@ class Images:
         return index
 
     def constant(self, data: Array, like: ValueRef, channels: int = 0) -> int:
-        """Constant elements [h, w, c] in flash; uint8 quantised values become int8, one channel
-        `channels`."""
+        """The number of a new constant tensor with the elements `data`, stored [height, width,
+        channels].
+
+        uint8 quantised values become int8 (less 128). One channel is repeated to `channels`, if
+        given.
+        """
         if data.dtype == np.uint8:
             data = (data.astype(np.int16) - 128).astype(np.int8)
         h, w, c = image(data.shape)
@@ -151,7 +181,10 @@ class Images:
         return self._tensor(replace(t, where="const", data=np.ascontiguousarray(cube)))
 
     def alias(self, y: ValueRef, x: ValueRef) -> None:
-        """`y` has the elements of `x` in the machine's order, perhaps under another shape."""
+        """Let `y` be the tensor of `x`: the elements are the same in the machine's order.
+
+        Where the images differ in shape, a reshape layer is added, which costs nothing.
+        """
         index = self.read(x)
         if self.tensors[index].shape == image(y.shape):
             self._index[y.name] = index
@@ -160,7 +193,11 @@ class Images:
         self.layer(Layer("reshape", y.name, (index,), made))
 
     def reshaped(self, y: ValueRef, x: ValueRef) -> None:
-        """`y` is `x` under another shape; inputs and outputs of the graph are in ONNX's order."""
+        """Let `y` be `x` under another shape.
+
+        Inputs and outputs of the graph are in ONNX's order, so that strides alone give them the
+        shape; inside the region `y` is an alias, if the machine's order allows.
+        """
         if x.is_input and not x.layout.blocked:
             strides = image_strides(y.shape, row_major(y.shape))
             self._index[y.name] = self._input(x, y.shape, strides)
@@ -171,7 +208,11 @@ class Images:
             self._placed[y.name] = image_strides(x.shape, row_major(x.shape))
 
     def transposed(self, y: ValueRef, x: ValueRef, perm: Sequence[int]) -> None:
-        """`y` is `x` with its axes in another order, `x` an input or `y` an output of the graph."""
+        """Let `y` be `x` with its axes in the order `perm`; x is an input or y an output of the
+        graph.
+
+        No layer is added: the strides of the input or output in system memory do it.
+        """
         if x.is_input and not x.layout.blocked:
             steps = row_major(x.shape)
             strides = image_strides(y.shape, [steps[p] for p in perm])
@@ -183,13 +224,17 @@ class Images:
         self._placed[y.name] = image_strides(x.shape, permuted)
 
     def layer(self, made: Layer) -> None:
-        """Add a layer."""
+        """Append a layer to the region's layers."""
         self.layers.append(made)
 
     # -- the whole --------------------------------------------------------------------------------
 
     def finish(self, outputs: Sequence[ValueRef]) -> Network:
-        """The network whose `outputs` are written to the system."""
+        """The network of all layers, whose `outputs` are written to system memory.
+
+        A value that is also an input, or an output already, is copied. Tensors that no layer names
+        are left out; `sources` then has the numbers of the network.
+        """
         for v in outputs:
             index = self._index[v.name]
             strides = self._placed[v.name] if v.name in self._placed else stored_strides(v)
@@ -206,7 +251,7 @@ class Images:
         return self._used_only()
 
     def _used_only(self) -> Network:
-        """Without tensors that no layer names; `sources` follows."""
+        """The network without tensors that no layer names; the numbers in `sources` follow."""
         used = sorted({t for layer in self.layers for t in (*layer.inputs, layer.output)})
         place = {old: new for new, old in enumerate(used)}
         layers = tuple(
@@ -219,26 +264,34 @@ class Images:
     # -- details ----------------------------------------------------------------------------------
 
     def _of(self, value: ValueRef, shape: Sequence[int], zero: int, where: Where) -> Tensor:
+        """The record of a tensor for `value`, seen with `shape`; inside the region uint8 becomes
+        int8.
+        """
         h, w, c = image(shape)
         element = ELEMENTS[value.dtype]
         inside: Element = "f32" if element == "f32" else "i8"
         return Tensor(value.name, h, w, c, inside if where == "inner" else element, zero, where)
 
     def _tensor(self, tensor: Tensor) -> int:
+        """Append a tensor; returned is its number."""
         self.tensors.append(tensor)
         return len(self.tensors) - 1
 
     def _input(self, value: ValueRef, shape: Sequence[int], strides: Image | None) -> int:
+        """The number of a new input for `value`, seen with `shape` and `strides` (elements; None:
+        dense).
+        """
         index = self._tensor(replace(self._of(value, shape, 0, "input"), strides=strides))
         self.sources[index] = value
         return index
 
 
 def merge_tables(layers: Sequence[Layer], tensors: Sequence[Tensor]) -> list[Layer]:
-    """A table of quantised values behind a product, whose quantised values nobody else reads, is
-    applied as it drains.
+    """The layers, with each table behind a product joined to the product, which applies it as it
+    drains.
 
-    The product moves to where the table was: what it needs is there by then as well.
+    That needs a product without a table whose result no other layer reads and which is no output.
+    The product moves to where the table was: operands that it needs are there by then as well.
     """
     found = list(layers)
     made = {layer.output: n for n, layer in enumerate(layers)}

@@ -47,7 +47,11 @@ def arithmetic(rq: Rq) -> int:
 
 
 def requant(rq: Rq, found: Multipliers, y: Quantisation, limits: tuple[int, int]) -> Requant:
-    """Sums to the int8 quantised values `y`: one multiplier and shift, or one per channel."""
+    """How sums become the int8 quantised values `y` within `limits` (lowest, highest int8 value).
+
+    `found` is (multipliers, shifts); shifts of None mean float32 scales, whose bits are in the
+    multipliers.
+    """
     mult, shift = found
     lo, hi = limits
     if shift is None:
@@ -82,14 +86,18 @@ def sum_of(pair: QuantisedPair, rq: Rq) -> QuantisedAddition:
 
 
 def per_channel(requant: Requant, count: int) -> Requant:
-    """The same with one multiplier and shift for each channel."""
+    """The same requantisation with one multiplier and shift for each of `count` channels."""
     mult = np.ascontiguousarray(np.broadcast_to(requant.mult, (count,)))
     shift = np.ascontiguousarray(np.broadcast_to(requant.shift, (count,)))
     return Requant(requant.rq, mult, shift, requant.zero, requant.lo, requant.hi)
 
 
 def folded(found: QuantisedProduct) -> Array:
-    """The bias with what the zero point of the input adds to every sum, modulo 2^32."""
+    """The bias, as int32 [channels], with the share of the input's zero point in every sum
+    subtracted.
+
+    It wraps modulo 2^32, as the sums do.
+    """
     wrapped: Array = (found.folded(found.x.signed().z) & 0xFFFFFFFF).astype(np.uint32)
     return wrapped.view(np.int32)
 
@@ -111,21 +119,26 @@ def _conv_geometry(m: Match) -> Checks:
 
 
 def conv_supported(m: Match, rq: Rq) -> Checks:
-    """A convolution, or one and the sum of its int8 quantised values with others."""
+    """Checks of a quantised convolution, alone or with a sum with int8 quantised values `r` behind
+    it.
+    """
     yield from QuantisedProduct.checks(m, (S8,) if "r" in m.values else EIGHT)
     yield from _conv_geometry(m)
     yield from QuantisedProduct.weights_symmetric(m)
 
 
 def _window(found: QuantisedProduct) -> Window:
+    """The window of a quantised convolution, over two axes; an axis that it lacks has size 1."""
     assert found.window is not None
     wide = found.window.widened(2)
     return Window(*wide.kernel, *wide.strides, *wide.dilations, *wide.before)
 
 
 def build_conv(b: Images, m: Match) -> None:
-    """One layer, or for each group one on a part of the channels; a sum is made as the product
-    drains."""
+    """Add a quantised convolution to `b`: one layer, or one per group on its part of the channels.
+
+    A sum behind the convolution is computed as the product drains.
+    """
     found = QuantisedProduct.of(m, arithmetic(b.rq))
     whole = _conv_layer(b, m, found)
     if found.groups == 1 or found.depthwise:
@@ -135,8 +148,11 @@ def build_conv(b: Images, m: Match) -> None:
 
 
 def _conv_layer(b: Images, m: Match, found: QuantisedProduct) -> Layer:
-    """The layer of a convolution; quantised values `r` are added to its quantised values where the
-    match has a sum."""
+    """The layer of a quantised convolution, not yet added to `b`; its weights are [co, kh, kw, ci].
+
+    Where the match has a sum, `r` is its second input and the constants of the sum are in the
+    layer.
+    """
     made, window, total = found.y.signed(), _window(found), found.total
     count = len(found.w.data)
     stored = found.w.stored.reshape(count, -1, window.kh, window.kw)
@@ -154,7 +170,9 @@ def _conv_layer(b: Images, m: Match, found: QuantisedProduct) -> Layer:
 
 
 def _grouped(b: Images, name: str, groups: int, whole: Layer) -> None:
-    """A convolution for each group, between parts of the channels."""
+    """Add a convolution for each group of `whole`, between a slice of the input and a concat of
+    results.
+    """
     assert whole.weights is not None and whole.bias is not None and whole.requant is not None
     source, target = whole.inputs[0], whole.output
     (ih, iw, ic), (oh, ow, oc) = (b.tensors[t].shape for t in (source, target))
@@ -177,12 +195,13 @@ def _grouped(b: Images, name: str, groups: int, whole: Layer) -> None:
 
 
 def _flat() -> Pat:
+    """The graph of x dequantised behind a Reshape, as the first operand of a matrix product."""
     flat = OP.Reshape(wildcard("x"), wildcard("shape"), _outputs=["flat"])
     return OP.DequantizeLinear(flat, wildcard("sx"), wildcard("zx"), _optional=1, _outputs=["x_dq"])
 
 
 def dense_supported(m: Match, rq: Rq) -> Checks:
-    """A product with constant weights, of values whose last axis are the channels."""
+    """Checks of a quantised product with constant weights: x has rank 2, or only one row."""
     yield from QuantisedProduct.checks(m, EIGHT)
     yield from QuantisedProduct.weights_symmetric(m)
     rows = math.prod(m.x.shape[:-1])
@@ -190,7 +209,11 @@ def dense_supported(m: Match, rq: Rq) -> Checks:
 
 
 def flat_supported(m: Match, rq: Rq) -> Checks:
-    """A product of all elements of one image: its rows are the positions, then the channels."""
+    """Checks of a quantised product of all elements of one image, flattened by a Reshape to one
+    row.
+
+    Refused behind a Transpose: there the Reshape undoes the order that the image is stored in.
+    """
     why = refusal(m.x.shape)
     yield not why, why
     maker = m.x.ir.producer()
@@ -238,6 +261,9 @@ def build_dense(b: Images, m: Match) -> None:
 
 
 def _row(b: Images, source: int, depth: int, name: str) -> int:
+    """The number of a new tensor [1, 1, depth] with the elements of `source`, by a reshape
+    layer.
+    """
     row = b.inner(source, (1, 1, depth), f"{name}_row")
     b.layer(Layer("reshape", name, (source,), row))
     return row

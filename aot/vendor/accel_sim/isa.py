@@ -38,7 +38,7 @@ class Field:
 
     @property
     def range(self) -> tuple[int, int]:
-        """Smallest and largest value."""
+        """(smallest, largest) value that the field can hold."""
         top = (1 << self.bits) - 1
         if self.code == "s":
             return -(1 << (self.bits - 1)), top >> 1
@@ -46,12 +46,12 @@ class Field:
         return shift, top + shift
 
     def pack(self, value: int) -> int:
-        """The bits of `value`, in place."""
+        """The bits of `value`, shifted to their place in the word; it must be within the range."""
         shift = {"u": 0, "s": 0, "n": -1, "b": BIAS}[self.code]
         return ((value + shift) & ((1 << self.bits) - 1)) << self.low
 
     def unpack(self, word: int) -> int:
-        """The value in `word`."""
+        """The value of the field in a 32-bit `word`."""
         raw = (word >> self.low) & ((1 << self.bits) - 1)
         if self.code == "s":
             return raw - ((raw >> (self.bits - 1)) << self.bits)
@@ -73,15 +73,18 @@ class Instruction:
 
     @property
     def queued(self) -> bool:
-        """Whether it goes to a unit and has wait and signal."""
+        """Whether a unit executes it, so that it has wait and signal; else the front end does at
+        once.
+        """
         return self.unit is not Unit.FE
 
     def field(self, name: str) -> Field:
-        """A field of its own by name."""
+        """The instruction's own field with this name; StopIteration if it has none."""
         return next(f for f in self.fields if f.name == name)
 
 
 def _y(word: int, which: str) -> tuple[Field, Field]:
+    """The fields of a first pixel, row and column, in `word`; their names begin with `which`."""
     return (
         Field(f"{which}y", word, 20, 12, f"row of the first {which or 'pixel'}".strip(), "b"),
         Field(f"{which}x", word, 8, 12, "its column", "b"),
@@ -415,7 +418,9 @@ MAX_TOKENS = 15
 
 
 def used_bits(row: Instruction) -> tuple[int, int, int, int]:
-    """Masks of the bits of each word that are no reserved ones."""
+    """A mask for each of the four words with the bits that the instruction uses; others are
+    reserved.
+    """
     registers = row.name in ("ENDL", "SETA")
     masks = [0x01FFFFFF if row.queued else 0x01FF003F if registers else 0x3F, 0, 0, 0]
     for f in row.fields:

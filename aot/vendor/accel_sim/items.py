@@ -74,7 +74,11 @@ class Item:
         return BY_NAME[self.name].unit
 
     def encoded(self, slots: Mapping[str, int]) -> Instr:
-        """The instruction; `slots` by attribute."""
+        """The instruction with the numbers of its slots, given by the attribute that says what is
+        in them.
+
+        StreamError if a value does not fit its field.
+        """
         named = {f.name for f in BY_NAME[self.name].fields}
         own = dict(self.fields)
         for attribute, fields in SLOT_FIELDS.items():
@@ -84,7 +88,10 @@ class Item:
         return instr(self.name, own, dtype=self.dtype, wait=self.wait, signal=self.signal)
 
     def stepped(self) -> Step:
-        """What the front end would hand out (slots numbered 0), for effects and cycles."""
+        """The instruction as the front end would dispatch it, with slots numbered 0; made once.
+
+        The compiler asks it for the bytes that are touched and the cycles.
+        """
         if self.step is None:
             zeros = {
                 name: 0
@@ -109,5 +116,7 @@ class Item:
 
 
 def view(base: int, pixel: int, row: int, height: int, width: int, pad: int, ring: int = 0) -> View:
-    """A view that counts as set."""
+    """A view of SPM that counts as set; strides `pixel` and `row` in bytes, `ring` in rows (0:
+    all).
+    """
     return View(base, pixel, row, ring, height, width, pad, 0)

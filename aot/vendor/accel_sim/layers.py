@@ -41,7 +41,7 @@ class Tiling:
     renew: bool = False
 
     def step(self, height: int) -> int:
-        """Rows of a step."""
+        """Rows of the output that one step makes, for an output of `height` rows."""
         return min(self.band or self.rows, height)
 
 
@@ -55,18 +55,23 @@ class RowStep:
 
 
 def kernel(layer: Layer, ci: int) -> Kernel:
-    """The window of a layer over ci channels."""
+    """The KERN of a layer's window over `ci` channels."""
     w = layer.window
     return Kernel(w.kh, w.kw, w.sh, w.sw, w.dh, w.dw, ci, 0)
 
 
 def windowed(layer: Layer, index: int) -> bool:
-    """Whether windows of a layer read a tensor (and not only the pixel of the result)."""
+    """Whether `layer` reads tensor `index` through a window, not only at the pixel of the
+    result.
+    """
     return layer.kind in ("conv", "dw", "max", "average") and index == layer.inputs[0]
 
 
 def rows_read(layer: Layer, operand: int, source: Tensor, last: int) -> int:
-    """Rows that operand number `operand` must have for rows up to last - 1 of the output."""
+    """The end of the rows of operand number `operand` that output rows up to `last` - 1 read.
+
+    At most the height of `source`, the operand's tensor.
+    """
     if operand or not windowed(layer, layer.inputs[0]):
         return min(last, source.height)
     w = layer.window
@@ -81,7 +86,9 @@ def first_row(layer: Layer, operand: int, source: Tensor, first: int) -> int:
 
 
 def blocks(first: int, last: int, size: int) -> Iterator[tuple[int, int]]:
-    """(begin, length) of pieces of `size`."""
+    """(begin, length) of pieces of `size` that cover `first` to `last` - 1; the last may be
+    shorter.
+    """
     for at in range(first, last, size):
         yield at, min(size, last - at)
 
@@ -90,6 +97,11 @@ class Products:
     """conv and dw."""
 
     def __init__(self, b: Builder, number: int, layer: Layer, tiling: Tiling) -> None:
+        """Prepare the items of convolution number `number` of the plan, cut by `tiling`.
+
+        `count` is its number of tiles of channels; `parts` are parts of the window, more than one
+        where the weights of a tile exceed half of their memory.
+        """
         self.b, self.number, self.layer, self.tiling = b, number, layer, tiling
         self.x, self.y = b.plan.tensors[layer.inputs[0]], b.plan.tensors[layer.output]
         self.size = self.x.itemsize
@@ -106,7 +118,7 @@ class Products:
         self.shift = self.lanes * tiling.tiles
 
     def steps(self) -> list[RowStep]:
-        """Row steps in order."""
+        """The steps of output rows in order; emitting one writes its items."""
         work = self._outer if self.tiling.outer else self._inner
         return [
             RowStep(y, y + rows, partial(work, y, y + rows))
@@ -114,13 +126,20 @@ class Products:
         ]
 
     def _again(self) -> None:
-        """Constants that cannot stay are loaded again."""
+        """Forget the loads of constants that cannot stay in their memory, so that they are made
+        again.
+        """
         if not self.tiling.keep:
             self.b.evict(self.number)
         elif self.tiling.renew or self.y.channels > self.b.c.prm_channels:
             self.b.evict(self.number, Mem.PRM)
 
     def _outer(self, first: int, last: int) -> None:
+        """Write the items of output rows `first` to `last` - 1, tiles of channels in the outer
+        loop.
+
+        The weights of a tile are used for all pixels before the next tile comes.
+        """
         t = self.tiling
         self._again()
         for tile, n in blocks(0, self.count, t.tiles):
@@ -129,6 +148,11 @@ class Products:
                     self._block(y, rows, x, cols, tile, n)
 
     def _inner(self, first: int, last: int) -> None:
+        """Write the items of output rows `first` to `last` - 1, tiles of channels in the inner
+        loop.
+
+        All channels of some pixels are made before the next pixels.
+        """
         t = self.tiling
         for y, rows in blocks(first, last, t.rows):
             for x, cols in blocks(0, self.y.width, t.cols):
@@ -137,12 +161,19 @@ class Products:
                     self._block(y, rows, x, cols, tile, n)
 
     def _weights(self, tile: int, tiles: int, part: int) -> tuple[int, int, str]:
-        """(load, row, field) of `tiles` tiles; a load holds as many as make it long enough."""
+        """(load, first row in it, field of the instruction) of the weights of `tiles` tiles from
+        `tile` on.
+
+        `part` numbers the part of the window. A load holds several tiles where one alone would be
+        short.
+        """
         own = self.parts[part]
         rows = own.rows
         group = tiles
         if len(self.parts) == 1:
             step = self.tiling.tiles
+            # Every LDL pays the latency of memory once, so short loads are joined up to `chunk`
+            # bytes.
             group = step * max(1, min(-(-self.b.chunk // (rows * step * self.b.c.m)), 64))
             begin = tile // group * group
         else:
@@ -154,7 +185,10 @@ class Products:
         return load, (tile - begin) * rows, "wgt"
 
     def _params(self, tile: int, tiles: int) -> tuple[int, int, str]:
-        """(load, channel, field) of the parameters of `tiles` tiles."""
+        """(load, first channel in it, field of the instruction) of the parameters of
+        `tiles` tiles.
+        """
+        # Loads of at most a part of the memory let the next one arrive while this one is used.
         half = max(self.tiling.tiles * self.lanes, self.b.c.prm_channels // self.b.groups)
         group = half // (self.tiling.tiles * self.lanes) * self.tiling.tiles
         if self.y.channels <= half:
@@ -170,10 +204,18 @@ class Products:
         return load, (tile - begin) * self.lanes, "prm"
 
     def _kernel(self, part: Part) -> Kernel:
+        """The KERN of one part of the window and the channels that it sums; all channels for
+        depthwise.
+        """
         ci = part.last - part.first if self.deep else self.x.channels
         return replace(kernel(self.layer, ci), kh=part.kh, kw=part.kw)
 
     def _block(self, y: int, rows: int, x: int, cols: int, tile: int, tiles: int) -> None:
+        """Write the items of one block: `rows` x `cols` pixels from (y, x), `tiles` tiles from
+        `tile` on.
+
+        One MM or DW per part of the window adds to the sums; a DRAIN turns them into results.
+        """
         b, w = self.b, self.layer.window
         acc = b.take_sums(tiles * rows * cols)
         source = b.view(self.layer.inputs[0])
@@ -192,10 +234,14 @@ class Products:
         self._drain(y, rows, x, cols, tile, tiles, acc)
 
     def _drain(self, y: int, rows: int, x: int, cols: int, tile: int, tiles: int, acc: int) -> None:
+        """Write the DRAIN of one block, whose sums begin at row `acc`, with its residual and table
+        if any.
+        """
         b, layer = self.b, self.layer
         channel = tile * self.lanes
         ch = min(tiles * self.lanes, self.y.channels - channel)
         at = channel * self.size
+        # The field for the first channel has 12 bits: beyond that the views begin further.
         shift = at if at > 4095 else 0
         fields = {
             "y": y, "x": x, "acc": acc, "prm": 0, "at": at - shift, "rows": rows, "cols": cols,
@@ -225,19 +271,25 @@ class Vectors:
     """Pooling and elementwise layers."""
 
     def __init__(self, b: Builder, number: int, layer: Layer, tiling: Tiling) -> None:
+        """Prepare the items of pooling or elementwise layer number `number` of the plan, cut by
+        `tiling`.
+        """
         self.b, self.number, self.layer, self.tiling = b, number, layer, tiling
         self.y = b.plan.tensors[layer.output]
         needed = layer.kind not in ("max", "lut", "copy", "maximum", "minimum")
         self.vset = vset(layer) if needed else None
 
     def steps(self) -> list[RowStep]:
-        """Row steps in order."""
+        """The steps of output rows in order; emitting one writes its items."""
         found = []
         for y, rows in blocks(0, self.y.height, self.tiling.rows):
             found.append(RowStep(y, y + rows, partial(self._rows, y, rows)))
         return found
 
     def _rows(self, y: int, rows: int) -> None:
+        """Write the items of `rows` output rows from row `y` on, in pieces of the tiling's
+        columns.
+        """
         for x, cols in blocks(0, self.y.width, self.tiling.cols):
             if self.layer.kind in ("max", "average"):
                 self._pool(y, rows, x, cols)
@@ -245,6 +297,9 @@ class Vectors:
                 self._alu(y, rows, x, cols)
 
     def _pool(self, y: int, rows: int, x: int, cols: int) -> None:
+        """Write the POOL of `rows` x `cols` output pixels from row `y`, column `x` on, all
+        channels.
+        """
         b, layer, w = self.b, self.layer, self.layer.window
         b.emit(Item(
             "POOL", self.number,
@@ -256,6 +311,10 @@ class Vectors:
         ))  # fmt: skip
 
     def _alu(self, y: int, rows: int, x: int, cols: int) -> None:
+        """Write the ALU of `rows` x `cols` output pixels from row `y`, column `x` on, all channels.
+
+        Tables of lut and softmax are loaded first.
+        """
         b, layer = self.b, self.layer
         fields = {
             "y": y, "x": x, "from_y": y, "from_x": x, "op": int(ALU_OPS[layer.kind]),
@@ -274,7 +333,9 @@ class Vectors:
         ))  # fmt: skip
 
     def _operand(self, index: int) -> View:
-        """The view of an operand, repeated where it has one row or column and the result more."""
+        """The view of operand tensor `index`; strides of 0 repeat its only row or column as the
+        result needs.
+        """
         v, t = self.b.view(index), self.b.plan.tensors[index]
         if t.width == 1 and self.y.width > 1:
             v = replace(v, pixel=0, width=self.y.width)

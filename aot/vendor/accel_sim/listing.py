@@ -41,6 +41,9 @@ def listings(path: Path) -> list[Listing]:
 
 
 def _listing(file: Path, name: str) -> Listing:
+    """The listing of one file; BackendError if it cannot be read or is no stream of
+    instructions.
+    """
     try:
         data = file.read_bytes()
         return Listing(name, len(data) // BYTES, disassemble(data))

@@ -36,14 +36,23 @@ def assign(c: Config, items: Sequence[Item], loads: Sequence[Load]) -> None:
 
 
 def _modulus(c: Config, mem: Mem) -> int:
+    """The number of units after which places of a memory wrap: rows, channels, or 5 for fields of
+    tables.
+
+    A DRAIN counts tables from 1, so that 4 is a valid number of one.
+    """
     return {Mem.WGT: c.wgt_rows, Mem.PRM: c.prm_channels}.get(mem, TABLES + 1)
 
 
 def _ring(loads: list[Load], size: int, mem: Mem) -> None:
-    """Places one after another; what was there must be used up before the first use."""
+    """Set the places of `loads` (in order of use) one after another in a ring of `size` units.
+
+    DoesNotFit if a load would take the place of one that is still used when the load is.
+    """
     held: list[Load] = []
     at = 0
     for load in loads:
+        # A load of tables must be contiguous: the memory of tables does not wrap.
         if mem is Mem.LUT and at + load.units > size:
             at = 0
         load.at = at % size
@@ -60,5 +69,5 @@ def _ring(loads: list[Load], size: int, mem: Mem) -> None:
 
 
 def _meet(a: Load, b: Load, size: int) -> bool:
-    """Whether two loads share a unit of a ring."""
+    """Whether loads `a` and `b` share a unit of a ring of `size` units."""
     return (b.at - a.at) % size < a.units or (a.at - b.at) % size < b.units

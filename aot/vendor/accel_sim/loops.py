@@ -31,7 +31,11 @@ class _Loop:
 
 
 def _delta(a: tuple[int, ...], b: tuple[int, ...], queued: bool) -> _Delta | None:
-    """What is added from `a` to `b`; None if they are different instructions."""
+    """The differences of words 1 to 3 from instruction `a` to `b`, modulo 2^32.
+
+    None if word 0 differs, or if the instruction is of the front end and differs at all: it has no
+    address registers.
+    """
     if a[0] != b[0]:
         return None
     found = tuple((y - x) & 0xFFFFFFFF for x, y in zip(a[1:], b[1:], strict=True))
@@ -39,8 +43,12 @@ def _delta(a: tuple[int, ...], b: tuple[int, ...], queued: bool) -> _Delta | Non
 
 
 def _runs(words: Sequence[tuple[int, ...]], queued: Sequence[bool], length: int) -> list[int]:
-    """For every position how many instructions in a row repeat those `length` earlier, by the
-    same amounts as the ones before them, from the second pass on."""
+    """For every position how many instructions from `length` later on repeat those `length`
+    earlier.
+
+    Repeating means that the words change by the same amounts in every pass; 0 where not even one
+    pass of `length` instructions is repeated.
+    """
     count = len(words)
     deltas = [
         _delta(words[i], words[i + length], queued[i]) if i + length < count else None
@@ -57,7 +65,10 @@ def _runs(words: Sequence[tuple[int, ...]], queued: Sequence[bool], length: int)
 
 
 def _loops(code: Sequence[Instr]) -> dict[int, list[_Loop]]:
-    """Loops that could begin at each instruction."""
+    """All loops that could begin at each instruction and save some, by position in `code`.
+
+    A loop has at most LONGEST instructions, PASSES passes, and REGISTERS different steps.
+    """
     words = [words_of(encode(i)) for i in code]
     queued = [i.row.queued for i in code]
     found: dict[int, list[_Loop]] = {}
@@ -76,10 +87,14 @@ def _loops(code: Sequence[Instr]) -> dict[int, list[_Loop]]:
 
 
 def roll(code: Sequence[Instr], shortest: int = 2) -> list[Instr]:
-    """The shortest program that one level of loops of at least `shortest` instructions gives."""
+    """The shortest program that one level of loops of at least `shortest` instructions gives.
+
+    It executes the same instructions as `code`, in the same order.
+    """
     loops, count = _loops(code), len(code)
     best = [0] * (count + 1)
     chosen: list[_Loop | None] = [None] * count
+    # `best` is the least number of instructions from a position to the end.
     for at in range(count - 1, -1, -1):
         best[at] = best[at + 1] + 1
         for loop in loops.get(at, ()):
@@ -100,7 +115,10 @@ def roll(code: Sequence[Instr], shortest: int = 2) -> list[Instr]:
 
 
 def _rolled(body: Sequence[Instr], loop: _Loop) -> list[Instr]:
-    """SETA, LOOP, the first pass with its registers, ENDL."""
+    """The instructions of a loop: SETA (if registers are stepped), LOOP, the first pass, ENDL.
+
+    Each different amount by which words change is stepped in an address register of its own.
+    """
     steps = sorted({d for each in loop.deltas for d in each if d})
     register = {0: 0, **{step: n + 1 for n, step in enumerate(steps)}}
     named = {f"r{n + 1}": n + 1 for n in range(len(steps))}

@@ -45,13 +45,15 @@ _MEANING = {
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table."""
+    """A Markdown table with the header `head` and a line per row."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def _cells(fields: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, str]]:
-    """(bits, name) from bit 31 down; what nobody has is reserved (-)."""
+    """(bits, name) of the fields (name, lowest bit, bits) of a word from bit 31 down; gaps
+    are "-".
+    """
     top = 31
     for name, low, bits in sorted(fields, key=lambda f: -f[1]):
         high = low + bits - 1
@@ -64,7 +66,9 @@ def _cells(fields: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, str]]:
 
 
 def diagram(row: Instruction) -> str:
-    """The four words, bit by bit."""
+    """A text block that draws the four words of an instruction, bit by bit; empty words are left
+    out.
+    """
     registers = row.queued or row.name in ("SETA", "ENDL")
     lines = []
     for word in range(4):
@@ -82,6 +86,9 @@ def diagram(row: Instruction) -> str:
 
 
 def _field(field_: Field) -> list[object]:
+    """The cells of a field's row: name, bits, range of values, default ("" if required),
+    meaning.
+    """
     low, high = field_.range
     default = "" if field_.default is None else field_.default
     bits = f"w{field_.word}[{field_.low + field_.bits - 1}:{field_.low}]"
@@ -89,6 +96,7 @@ def _field(field_: Field) -> list[object]:
 
 
 def _instruction(row: Instruction) -> str:
+    """The section of the manual about one instruction."""
     text = f"### {row.name}\n\n{row.text}\n\n{diagram(row)}\n"
     if row.fields:
         head = ("field", "bits", "values", "default", "meaning")
@@ -102,18 +110,21 @@ def _instruction(row: Instruction) -> str:
 
 
 def _machines() -> str:
+    """The table of all machines: a row per constant, a column per machine."""
     names = [f.name for f in dataclasses.fields(CONFIGS[256])]
     rows = [[f"`{n}`", *(getattr(c, n) for c in CONFIGS.values()), _MEANING[n]] for n in names]
     return table(("constant", *(f"AX1-{n}" for n in CONFIGS), "meaning"), rows)
 
 
 def _enumerations() -> str:
+    """The table of enumerated fields with the names of their values."""
     kinds = (("dtype", DType), ("LDL mem", Mem), ("ALU op", Alu), ("rq", Rq), ("kind", Kind))
     rows = [[name, ", ".join(f"{k.value} {k.name}" for k in kind)] for name, kind in kinds]
     return table(("field", "values"), rows)
 
 
 def _energy() -> str:
+    """The text and table of the energy per product and per byte, in picojoules."""
     rows = [[f.name.replace("_", " "), getattr(COSTS, f.name)] for f in dataclasses.fields(COSTS)]
     text = "Orders of magnitude for decisions, not measurements: picojoules per product (with its "
     text += "sum) and per byte of each memory.\n\n"
@@ -121,7 +132,7 @@ def _energy() -> str:
 
 
 def text() -> str:
-    """The page."""
+    """The whole page docs/accel_isa.md."""
     parts = [
         (_TEXTS / "machine.md").read_text(),
         "## Machines\n\n" + _machines() + "\n",

@@ -50,6 +50,9 @@ class _Time:
     ends: list[list[int]] = field(default_factory=lambda: [[0] for _ in range(LANES)])
 
     def _issue(self) -> int:
+        """The cycle in which the front end may hand out its next instruction, which is
+        fetched now.
+        """
         if not self.issued:
             self.fetched = self.c.latency(self.flash)
         room = self.issued.popleft() if len(self.issued) == self.c.prefetch else 0
@@ -57,20 +60,28 @@ class _Time:
         return max(self.fetched, self.now)
 
     def _issued(self, at: int) -> None:
+        """Note that an instruction was handed out in cycle `at`; the next comes a cycle later."""
         self.issued.append(at)
         self.now = at + 1
 
     def opening(self, unit: Unit) -> int:
-        """When the queue of a unit has room."""
+        """The cycle in which the queue of `unit` has room for another instruction; 0 if it
+        has now.
+        """
         queue = self.queues[unit]
         return queue[0] if len(queue) == self.c.queue else 0
 
     def ready(self, node: Node) -> int:
-        """When what a node needs has completed."""
+        """The cycle in which everything that `node` needs has completed, by nodes appended
+        so far.
+        """
         return max(self.ends[lane][count] for lane, count in enumerate(node.needs))
 
     def append(self, node: Node) -> None:
-        """The next instruction of the program."""
+        """Let `node` be the next instruction of the program, behind those that fill its slots.
+
+        The clocks of the front end and of its unit move on.
+        """
         for _ in self.slots.place(node.item)[1]:
             self._issued(self._issue())
         at, unit = self._issue(), node.unit
@@ -87,20 +98,23 @@ class _Loads:
     """The loads of one lane: which is next, and who uses each first."""
 
     def __init__(self, lane: int, items: Sequence[Node], loads: Sequence[Node]) -> None:
+        """The loads of `lane` in order, and the item that uses each first; no load is
+        placed yet.
+        """
         self.lane, self.nodes = lane, [x for x in loads if x.lane == lane]
         self.at, self.uses = 0, _uses(items, len(self.nodes), lane)
 
     @property
     def next(self) -> Node | None:
-        """The next load."""
+        """The next load that is not placed yet; None if all are."""
         return self.nodes[self.at] if self.at < len(self.nodes) else None
 
     def use(self) -> int:
-        """The item that needs the next load."""
+        """The number of the item that needs the next load first."""
         return self.uses[self.at]
 
     def unused(self, item: int) -> int:
-        """Loads that no item before `item` has used."""
+        """How many of the last 16 placed loads no item before `item` has used."""
         return sum(1 for u in self.uses[max(0, self.at - 16) : self.at] if u >= item)
 
 
@@ -134,7 +148,13 @@ def _choose(
     counts: Sequence[int],
     policy: Policy,
 ) -> _Loads | None:
-    """The list whose next load comes now; None: the next item."""
+    """The lane whose next load comes now, or None if the next item does.
+
+    A load that the next item waits for comes first, unless a load of the other lane fits before it
+    without delay. Otherwise a load is placed early where LD has room. `counts` are the nodes placed
+    per lane, `item` the number of the next item. InternalError if a load waits for an item that
+    needs it.
+    """
     ended = item == len(items)
     waiting = sorted((x for x in lanes if x.next), key=lambda x: x.use())
     ready = [x for x in waiting if x.next is not None and _met(x.next, counts)]
@@ -170,10 +190,13 @@ def _ahead(lanes: Sequence[_Loads], item: int) -> int:
 
 
 def _room(time: _Time, items: Sequence[Node], item: int, policy: Policy) -> bool:
-    """Whether LD may get a load now that no item waits for."""
+    """Whether LD may get a load now that no item waits for yet: its queue has room and little to
+    do.
+    """
     if time.opening(Unit.LD) > time.now + 1:
         return False
     start = max(time.now, time.opening(items[item].unit))
+    # Rows that an item loads soon should not wait behind weights of a much later layer.
     soon = any(x.lane == LD for x in items[item : item + SOON])
     horizon = min(policy.horizon, policy.polite) if soon else policy.horizon
     if items[item].lane == LD and time.ready(items[item]) <= start:
@@ -182,11 +205,15 @@ def _room(time: _Time, items: Sequence[Node], item: int, policy: Policy) -> bool
 
 
 def _met(node: Node, counts: Sequence[int]) -> bool:
+    """Whether as many nodes of each lane are placed (`counts`) as `node` needs."""
     return all(need <= count for need, count in zip(node.needs, counts, strict=True))
 
 
 def _uses(items: Sequence[Node], count: int, lane: int) -> list[int]:
-    """The item that uses each load of a lane first."""
+    """The number of the item that first uses each of `count` loads of a lane, or a load behind it.
+
+    Loads of a lane keep their order, so a load must come no later than the ones behind it.
+    """
     found = [len(items)] * count
     for number, node in reversed(list(enumerate(items))):
         if node.needs[lane]:

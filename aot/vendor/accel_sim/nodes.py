@@ -57,7 +57,7 @@ class Node:
 
 
 def ldl(load: Load) -> Item:
-    """The instruction of a load."""
+    """The LDL instruction of a load; places in tables are bytes, others rows or channels."""
     to = load.at * 256 if load.mem is Mem.LUT else load.at
     fields = {
         "region": 1, "offset": load.offset, "mem": int(load.mem), "to": to,
@@ -70,6 +70,7 @@ class _Memory:
     """The last node of every lane that wrote and that read each element."""
 
     def __init__(self, name: str, size: int) -> None:
+        """A memory of `size` elements that no node has touched: numbers of nodes are 0."""
         self.writes = {lane: np.zeros(size, np.int32) for lane in _WRITERS[name]}
         self.reads = {lane: np.zeros(size, np.int32) for lane in _READERS[name]}
 
@@ -78,6 +79,10 @@ class Tracker:
     """Walks nodes in one legal order and says what each needs."""
 
     def __init__(self, c: Config, regions: Sequence[Region]) -> None:
+        """Start with no node. Writable memory regions lie behind each other in one memory "SYS".
+
+        `begin` has the first byte of each in it, by region.
+        """
         self.c, self.regions = c, regions
         self.sizes = [r.size for r in regions]
         self.begin = {n: sum(self.sizes[SPILL:n]) for n in range(SPILL, len(regions))}

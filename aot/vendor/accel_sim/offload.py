@@ -21,7 +21,7 @@ from aot.vendor import (
     ValueRef,
     channels_last,
 )
-from aot.vendor.accel_sim.checks import fits, layer_cycles
+from aot.vendor.accel_sim.checks import layer_cycles, layer_refusal
 from aot.vendor.accel_sim.config import Config, config
 from aot.vendor.accel_sim.float32 import SPECS as FLOAT32
 from aot.vendor.accel_sim.images import Images
@@ -61,7 +61,10 @@ class Machine:
     options: AccelOptions
 
     def check(self, spec: Spec, m: Match) -> Checks:
-        """The pattern's conditions; if they hold, whether its layers fit the machine."""
+        """The conditions of a pattern's match; if all hold, whether its layers fit the machine.
+
+        Yields (condition, reason for which it fails).
+        """
         clean = True
         for ok, why in spec.check(m, self.rq):
             clean = clean and ok
@@ -69,12 +72,14 @@ class Machine:
         if clean:
             b = self.layers(spec, m)
             for layer in b.layers:
-                reason = fits(layer, tuple(b.tensors), self.config)
+                reason = layer_refusal(layer, tuple(b.tensors), self.config)
                 yield not reason, reason or ""
                 yield self._rows_fit(layer, b)
 
     def _rows_fit(self, layer: Layer, b: Images) -> tuple[bool, str]:
-        """Whether the rows that one row of the result needs are in the scratchpad together."""
+        """(whether the scratchpad holds one result row of a layer with the input rows it needs,
+        reason).
+        """
         y = b.tensors[layer.output]
         windowed = layer.kind in ("conv", "dw", "max", "average")
         lines = 1 + (layer.window.kh - 1) * layer.window.dh if windowed else 1
@@ -88,13 +93,13 @@ class Machine:
         return need <= room, what
 
     def layers(self, spec: Spec, m: Match) -> Images:
-        """The layers of a match alone."""
+        """The tensors and layers of one match alone, as its pattern builds them."""
         b = Images(self.rq)
         spec.build(b, m)
         return b
 
     def nanoseconds(self, spec: Spec, m: Match) -> float:
-        """Time of a match inside a region."""
+        """The estimated time of a match inside a region, in nanoseconds."""
         b = self.layers(spec, m)
         tensors = tuple(b.tensors)
         cycles = sum(layer_cycles(n, tensors, self.config, self.options) for n in b.layers)
@@ -102,8 +107,11 @@ class Machine:
 
 
 def _layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Values are read as they come; quantised values leave with their channels last, as others read
-    them."""
+    """The layout of each operand and result of a match, by name.
+
+    Operands are read as they come, channels last or plain; quantised results leave with their
+    channels last, as other kernels read them.
+    """
     wanted = {}
     for name, v in m.inputs():
         own = v.rank > 2 and incoming[name].block == v.shape[1]
@@ -116,11 +124,13 @@ def _layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layo
 
 
 def _result_layout(y: ValueRef) -> Layout:
+    """Channels last for 8-bit results of rank 3 or more inside the graph; plain for all others."""
     blocked = y.dtype.nbytes == 1 and y.rank > 2 and not y.is_output
     return channels_last(y) if blocked else PLAIN
 
 
 def _pattern(spec: Spec, machine: Machine) -> Pattern:
+    """The vendor's pattern of a spec, with its checks, layouts, cost and cases for this machine."""
     made = Pattern(spec.name, spec.graph, NAME, folder=FOLDER, header=HEADER)
     made.check(partial(machine.check, spec))
     made.layouts(_layouts)
@@ -153,7 +163,10 @@ def options_of(said: BackendOptions) -> AccelOptions:
 
 
 def make(said: BackendOptions) -> Backend:
-    """The backend as the user asks for it."""
+    """The backend for the machine, arithmetic and options that the user asked for.
+
+    BackendError for an unknown machine, UsageError for an unknown option.
+    """
     chosen = config(said.config or 256)
     rq = Rq.TFLITE if said.requant == "tflite" else Rq.FLOAT
     machine = Machine(chosen, rq, options_of(said))
@@ -180,7 +193,9 @@ def make(said: BackendOptions) -> Backend:
 
 
 def _definitions(chosen: Config, machine: str) -> tuple[str, ...]:
-    """What the vendor's sources are compiled with."""
+    """C preprocessor definitions for the vendor's sources: the machine, and the board's interrupt
+    code.
+    """
     own = (f"AX1_MACS={chosen.macs}",)
     return (*own, 'AX1_BOARD="ax1_board.h"') if machine in INTERRUPTS else own
 

@@ -27,7 +27,10 @@ Array = np.ndarray[Any, Any]
 
 
 def _blocks_of(weights: bytes) -> tuple[Array, Array, Array]:
-    """(values folded to numbers from 0, which are there, kind of every block), blocks by row."""
+    """(values folded to numbers >= 0, which of them exist, kind of every block), a row per block.
+
+    The kind is the one with fewest bits; the last block is filled with values that do not exist.
+    """
     values: Array = np.frombuffer(weights, np.int8).astype(np.int64)
     count = -(-len(values) // BLOCK)
     folded: Array = np.zeros(count * BLOCK, np.int64)
@@ -41,7 +44,7 @@ def _blocks_of(weights: bytes) -> tuple[Array, Array, Array]:
 
 
 def _layout(folded: Array, there: Array, kinds: Array) -> tuple[Array, Array, Array]:
-    """(first bit of every block, first bit of every code, bits of all)."""
+    """(first bit of every block, first bit of every code, bits of every block) of the stream."""
     kind = kinds[:, None]
     bits = np.where(kind == RAW, 8, (folded >> kind) + kind + 1)
     bits = np.where(there & (kind != ZEROS), bits, 0)
@@ -90,6 +93,9 @@ class _Bits:
     """
 
     def __init__(self, data: bytes) -> None:
+        """Read `data` from its first bit; for every bit the position of the next zero is computed
+        at once.
+        """
         bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
         self.size = len(bits)
         zeros = np.where(bits == 0, np.arange(self.size), self.size)
@@ -105,7 +111,7 @@ class _Bits:
         return self.size - self.at
 
     def take(self, count: int) -> int:
-        """The next bits, at most eight."""
+        """The next `count` bits, at most eight, as a number; StreamError beyond the end."""
         found = self.eight[min(self.at, self.size)] & ((1 << count) - 1)
         self.at += count
         self._check()
@@ -128,12 +134,15 @@ class _Bits:
         return found
 
     def _check(self) -> None:
+        """Raise StreamError if more bits were taken than there are."""
         if self.at > self.size:
             raise StreamError(Fault.PACKED, "compressed weights end too early")
 
 
 def _block(bits: _Bits, n: int) -> list[int] | None:
-    """The values of a block, None if all are zero."""
+    """The `n` int8 values of the next block; None if all are zero. StreamError for an invalid
+    block.
+    """
     kind = bits.take(4)
     if kind > ZEROS:
         raise StreamError(Fault.PACKED, f"a block of kind {kind}")
@@ -149,6 +158,10 @@ def _block(bits: _Bits, n: int) -> list[int] | None:
 
 @lru_cache(maxsize=2048)
 def _blocks(data: bytes, size: int) -> tuple[bytes, int]:
+    """(the `size` int8 values as bytes, number of blocks of zeros) of compressed `data`.
+
+    StreamError if the data end early or go on behind the last block.
+    """
     bits, zeros = _Bits(data), 0
     out = np.zeros(size, np.int8)
     for at in range(0, size, BLOCK):
@@ -169,5 +182,8 @@ def unpack(data: bytes, size: int) -> bytes:
 
 
 def zero_blocks(data: bytes, size: int) -> int:
-    """Blocks of zeros among `size` values."""
+    """The number of blocks of zeros among the `size` values that `data` are compressed to.
+
+    StreamError if `data` are not exactly these.
+    """
     return _blocks(bytes(data), size)[1]

@@ -67,6 +67,7 @@ def report(compiled: Compiled, config: Config) -> bytes:
 
 
 def _layer(compiled: Compiled, number: int) -> dict[str, Any]:
+    """The JSON record of layer number `number`: cycles, products, bytes of weights, tiling."""
     layer = compiled.layers[number]
     return {
         "name": layer.name,
@@ -97,7 +98,9 @@ def programs(bundle: Path) -> list[dict[str, Any]]:
 
 
 def timeline(performance: Performance) -> Timeline:
-    """When everything runs."""
+    """The timeline, in cycles, that the JSON of a program holds; KeyError or TypeError for other
+    JSON.
+    """
     spans = [
         Span(pc, Unit(unit), str(name), at, start, end, waited, on)
         for name, pc, unit, at, start, end, waited, on in performance["spans"]
@@ -113,12 +116,20 @@ def timeline(performance: Performance) -> Timeline:
 
 
 def used(performance: Performance, macs: int, cycles: int) -> float:
-    """Percent of the array's products in some cycles that are needed."""
+    """The percentage of products that the array could make in `cycles` that the network needs
+    (`macs`).
+
+    0 for no cycles.
+    """
     return 100.0 * macs / (int(performance["macs_per_cycle"]) * cycles) if cycles else 0.0
 
 
 def summary(performance: Performance, per_layer: bool = False) -> str:
-    """For `aotc bench`: cycles, busy units, bytes, energy; a line per layer if requested."""
+    """The text of one program for `aotc bench`: cycles, busy units, bytes moved, energy in
+    microjoules.
+
+    `per_layer` adds a line for every layer.
+    """
     cycles, macs = (
         int(performance["cycles"]),
         sum(int(layer["macs"]) for layer in performance["layers"]),
@@ -142,6 +153,9 @@ def summary(performance: Performance, per_layer: bool = False) -> str:
 
 
 def _line(performance: Performance, layer: Mapping[str, Any]) -> str:
+    """The line of a layer: start, cycles, busy cycles per unit, use of the array, name (cut
+    to 60).
+    """
     took = int(layer["end"]) - int(layer["start"])
     busy = " ".join(f"{b:>8}" for b in layer["busy"])
     share = used(performance, int(layer["macs"]), took)
@@ -153,6 +167,9 @@ def _line(performance: Performance, layer: Mapping[str, Any]) -> str:
 
 
 def _events(span: Span) -> list[dict[str, Any]]:
+    """The trace events of one instruction: its wait for tokens, if any, and its run; times in
+    cycles.
+    """
     common = {"ph": "X", "pid": 1, "tid": int(span.unit) + 1}
     args = {"pc": f"0x{span.pc:x}", "handed out": span.dispatched}
     found: list[dict[str, Any]] = []
@@ -166,7 +183,10 @@ def _events(span: Span) -> list[dict[str, Any]]:
 
 
 def perfetto(timeline: Timeline, name: str = "AX1") -> str:
-    """The trace file: a track per unit, what it executes and whom it waits for."""
+    """The JSON of a Perfetto trace: a track per unit with its instructions and waits.
+
+    A cycle is shown as a microsecond, the unit of the format's times.
+    """
     events: list[dict[str, Any]] = [
         {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": name}}
     ]
@@ -179,7 +199,7 @@ def perfetto(timeline: Timeline, name: str = "AX1") -> str:
 
 
 def trace(found: list[dict[str, Any]]) -> str:
-    """The Perfetto file of all programs of a bundle, each a process of its own."""
+    """The JSON of one Perfetto trace of all programs of a bundle, each a process of its own."""
     events: list[dict[str, Any]] = []
     for number, performance in enumerate(found):
         made = json.loads(perfetto(timeline(performance), f"{performance['name']} on AX1"))

@@ -38,11 +38,13 @@ class Plan:
     sizes: dict[int, int] = field(default_factory=dict)
 
     def tensor(self, index: int) -> Tensor:
-        """A tensor."""
+        """The tensor with the number `index`."""
         return self.tensors[index]
 
     def owners(self, root: int) -> list[int]:
-        """The tensors that lie in a root."""
+        """The numbers of the tensors that lie in `root`, itself included, in the order of their
+        placing.
+        """
         return [n for n, p in self.places.items() if p.root == root]
 
     def streamable(self, root: int) -> bool:
@@ -55,7 +57,9 @@ class Plan:
         return base.element_strides == dense or all(self._follows(n) for n in others)
 
     def _follows(self, index: int) -> bool:
-        """Whether the pixels and rows of a tensor are those of its root, or its rows the pixels."""
+        """Whether the pixels and rows of a tensor are its root's, or its rows are the root's
+        pixels.
+        """
         p, r = self.places[index], self.places[self.places[index].root]
         return (p.pixel, p.row) == (r.pixel, r.row) or self._is_column(index)
 
@@ -70,8 +74,11 @@ class Plan:
         )
 
     def system(self, index: int) -> tuple[int, int, int, int]:
-        """(byte in its root, bytes from row to row, pixel to pixel, channel to channel) of a
-        tensor of a streamable root in the system."""
+        """(byte in its root, bytes from row to row, pixel to pixel, channel to channel) of tensor
+        `index`.
+
+        The tensor is of a streamable root, which lies in system memory.
+        """
         p = self.places[index]
         base, size = self.tensors[p.root], self.tensors[p.root].itemsize
         row, pixel, channel = (s * size for s in base.element_strides)
@@ -85,11 +92,12 @@ class Plan:
         return y * row + x * pixel + c // size * channel, row, pixel, channel
 
     def whole(self, index: int) -> bool:
-        """Whether a tensor has a buffer of its own that nobody shares."""
+        """Whether tensor `index` has a buffer of its own that no other tensor shares."""
         return self.owners(self.places[index].root) == [index]
 
 
 def _dense(plan: Plan, index: int) -> bool:
+    """Whether the pixels of tensor `index` lie one behind the other, without gaps."""
     t, p = plan.tensors[index], plan.places[index]
     pixel = t.channels * t.itemsize
     return (t.height * t.width == 1 or p.pixel == pixel) and (
@@ -98,6 +106,7 @@ def _dense(plan: Plan, index: int) -> bool:
 
 
 def _root(plan: Plan, index: int) -> Place:
+    """Make tensor `index` the root of a buffer of its own, dense; returned is its place."""
     t = plan.tensors[index]
     pixel = t.channels * t.itemsize
     place = Place(index, 0, pixel, t.width * pixel)
@@ -107,12 +116,13 @@ def _root(plan: Plan, index: int) -> Place:
 
 
 def _inside(plan: Plan, parent: int, at: tuple[int, int, int]) -> Place:
+    """The place of a part of tensor `parent` that begins at (row, column, channel) `at`."""
     p, size = plan.places[parent], plan.tensors[parent].itemsize
     return replace(p, offset=p.offset + at[0] * p.row + at[1] * p.pixel + at[2] * size)
 
 
 def _copy_of(plan: Plan, source: int, name: str) -> tuple[int, Layer]:
-    """(a new tensor like `source`, the layer that copies it)."""
+    """(number of a new tensor like `source`, the layer that copies `source` there)."""
     t = plan.tensors[source]
     plan.tensors.append(replace(t, name=name, where="inner", strides=None, data=None))
     index = len(plan.tensors) - 1
@@ -120,7 +130,11 @@ def _copy_of(plan: Plan, source: int, name: str) -> tuple[int, Layer]:
 
 
 def _concat(plan: Plan, layer: Layer, made: list[Layer], copies: bool) -> None:
-    """Give the parts their places in the result; `made` gets copies, in order."""
+    """Give the parts of a Concat their places in its result.
+
+    A part that has a place already, or comes from outside, is copied: the layers are appended to
+    `made`. With `copies` outputs are copied, too.
+    """
     if layer.output not in plan.places:
         _root(plan, layer.output)
     axis, at = "yxc".index(layer.axis), [0, 0, 0]
@@ -138,12 +152,16 @@ def _concat(plan: Plan, layer: Layer, made: list[Layer], copies: bool) -> None:
 
 
 def resolve(network: Network, copies: bool = False) -> Plan:
-    """Places for every tensor that a layer reads or writes; raises UnsupportedError.
+    """Places for every tensor that a layer reads or writes, and the layers that are left to
+    compute.
 
-    `copies`: results are copied to buffers of their own, so that all others can leave SPM.
+    Concat, Slice and Reshape become places, or copies where they cannot. With `copies`, outputs get
+    buffers of their own, so that all other tensors can leave SPM. Raises UnsupportedError for a
+    Reshape that changes the number of elements.
     """
     plan = Plan(list(network.tensors), [])
     kept: list[Layer] = []
+    # Backwards first: a Concat decides where its parts lie before the layers that make them.
     for layer in reversed(network.layers):
         if layer.kind == "concat":
             made: list[Layer] = []
@@ -172,7 +190,7 @@ def resolve(network: Network, copies: bool = False) -> Plan:
 
 
 def _backward(plan: Plan, layer: Layer) -> None:
-    """reshape of an inner tensor to a result: the inner tensor lies in the result."""
+    """Let an inner tensor that is reshaped to an output lie in the output's buffer."""
     source, t = layer.inputs[0], plan.tensors[layer.inputs[0]]
     inner = t.where == "inner" and plan.tensors[layer.output].where == "output"
     if inner and source not in plan.places and t.bytes == plan.tensors[layer.output].bytes:
@@ -182,7 +200,12 @@ def _backward(plan: Plan, layer: Layer) -> None:
 
 
 def _forward(plan: Plan, layer: Layer, copies: bool) -> None:
-    """slice and reshape: the result lies in the input."""
+    """Let the result of a Slice or Reshape lie in its input's buffer, or copy it where it cannot.
+
+    An output that would lie in an input, a constant, or (with `copies`) any shared buffer is
+    copied. A Reshape of a tensor with gaps is copied first. UnsupportedError if the number of
+    elements changes.
+    """
     source = layer.inputs[0]
     if layer.output in plan.places:
         return

@@ -40,10 +40,11 @@ class Program:
         return lambda **fields: self.add(name.upper(), fields)
 
     def __len__(self) -> int:
+        """The number of instructions."""
         return len(self.code)
 
     def bytes(self) -> bytes:
-        """The stream."""
+        """The bytes of the command stream, 16 per instruction."""
         return encode_all(self.code)
 
     @property

@@ -48,10 +48,11 @@ class Part:
 
 
 def first_part(matches: Sequence[tuple[Pattern, Match]], always: set[str], most: int) -> Part:
-    """The first of some matches, `most` at most, with no more inputs and outputs than there are
-    regions; results in `always` leave the region, others are read by matches further on.
+    """The longest run of first matches that one program can take: at most `most`, and few tensors.
 
-    Raises UnsupportedError if already the first match has more.
+    A program has MAX_IOS inputs and outputs together. Results whose names are in `always`, and
+    those that later matches read, leave the part. Raises UnsupportedError if the first match alone
+    has more.
     """
     last: dict[str, int] = {}
     for n, (_, m) in enumerate(matches):
@@ -80,10 +81,17 @@ class Lowering:
     def __init__(
         self, specs: Mapping[str, Spec], config: Config, rq: Rq, options: AccelOptions
     ) -> None:
+        """Keep how each pattern, by name, builds its layers, and the machine and options to compile
+        for.
+        """
         self.specs, self.config, self.rq, self.options = specs, config, rq, options
 
     def __call__(self, c: Recorder, region: RegionView) -> None:
-        """Lower a region."""
+        """Lower a region: record one call per program, with temporaries for values from one to the
+        next.
+
+        Raises UnsupportedError where a single match does not fit.
+        """
         places: dict[str, Handle] = {}
         leaving = {v.name for v in region.outputs}
         for number, (part, compiled, sources) in enumerate(self.programs(region)):
@@ -119,7 +127,9 @@ class Lowering:
             count = len(matches)
 
     def network(self, part: Part) -> tuple[Network, dict[int, ValueRef]]:
-        """The layers of a part, and the values behind its regions of the system."""
+        """The network of a part, and the values of the graph behind its inputs and outputs, by
+        tensor.
+        """
         b = Images(self.rq)
         for pattern, m in part.matches:
             self.specs[pattern.name].build(b, m)
@@ -134,6 +144,12 @@ class Lowering:
         sources: Mapping[int, ValueRef],
         places: Mapping[str, Handle],
     ) -> None:
+        """Record the call of one compiled program, its constants, device state and files for the
+        bundle.
+
+        `sources` has the values behind inputs and outputs; `places` temporaries that stand for
+        values.
+        """
         stream = c.const(np.frombuffer(compiled.stream, np.uint8), "commands")
         weights = stream  # of which no byte is read if there are none
         if compiled.weights:
@@ -154,6 +170,7 @@ class Lowering:
         ios: list[Operand] = [*ins, *outs, *[None] * (MAX_IOS - len(ins) - len(outs))]
         sizes = [r.size for r in compiled.regions]
         flags = [FLASH * r.flash + WRITABLE * r.writable for r in compiled.regions]
+        # The C parameters have a fixed number of regions; those that do not exist have 0 bytes.
         fill = FIRST_IO + MAX_IOS - len(sizes)
         params = c.params(count=len(sizes), bytes=[*sizes, *[0] * fill], attr=[*flags, *[0] * fill])
         scratch = c.scratch(compiled.spill, "activations")
@@ -176,6 +193,6 @@ class Lowering:
 
 
 def _crc(data: bytes) -> int:
-    """CRC-32 as an int32, which is what parameters hold."""
+    """The CRC-32 of `data` as a signed 32-bit number, as parameters of a call hold integers."""
     crc = zlib.crc32(data)
     return crc - (1 << 32) if crc >> 31 else crc

@@ -41,7 +41,9 @@ def _long(layer: Layer, tensors: list[Tensor], c: Config) -> bool:
 
 
 def _pooled_channels(layer: Layer, tensors: list[Tensor], c: Config) -> int:
-    """Channels of pooling at a time, if the rows of its windows are too many for all; or 0."""
+    """How many channels a pool computes at a time, if the rows of its windows fill half of SPM;
+    else 0.
+    """
     x, y = tensors[layer.inputs[0]], tensors[layer.output]
     if layer.kind not in ("max", "average"):
         return 0
@@ -54,7 +56,11 @@ def _pooled_channels(layer: Layer, tensors: list[Tensor], c: Config) -> int:
 
 
 def _pools(layer: Layer, tensors: list[Tensor], channels: int) -> list[Layer]:
-    """Pooling in tiles of channels, which are parts of the result by address."""
+    """The layers of a pool in tiles of `channels`: slice and pool for each, and a concat of
+    results.
+
+    New tensors are appended to `tensors`.
+    """
     total, layers, parts = tensors[layer.output].channels, list[Layer](), []
     for first in range(0, total, channels):
         count = min(channels, total - first)
@@ -78,6 +84,7 @@ def reshape_layers(network: Network, c: Config) -> Network:
     tensors, layers = list(network.tensors), list[Layer]()
 
     def as_column(index: int) -> int:
+        """The number of a new inner tensor [height * width, 1, channels] like tensor `index`."""
         t = tensors[index]
         tall = replace(t, height=t.height * t.width, width=1)
         tensors.append(replace(tall, where="inner", strides=None, data=None))

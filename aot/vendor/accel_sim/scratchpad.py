@@ -19,12 +19,15 @@ class Request:
     size: int
 
     def meets(self, other: Request) -> bool:
-        """Whether both are there at some time."""
+        """Whether both requests are live in some group."""
         return self.first <= other.last and other.first <= self.last
 
 
 def allocate(requests: Sequence[Request]) -> tuple[dict[tuple[int, ...], int], int]:
-    """(byte of every key, highest byte): the best of some orders of first fit."""
+    """(first byte by key, highest byte) for requests that are live at the same time to lie apart.
+
+    The best of first fit in several orders, by size, time and both.
+    """
     orders: tuple[Callable[[Request], tuple[int, ...]], ...] = (
         lambda request: (-request.size, request.first),
         lambda request: (request.first, -request.size),
@@ -39,6 +42,9 @@ def allocate(requests: Sequence[Request]) -> tuple[dict[tuple[int, ...], int], i
 
 
 def _fit(requests: Sequence[Request]) -> tuple[dict[tuple[int, ...], int], int]:
+    """(first byte by key, highest byte) of first fit in this order; places are multiples of 16
+    bytes.
+    """
     placed: list[tuple[Request, int]] = []
     top = 0
     for r in requests:

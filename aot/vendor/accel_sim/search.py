@@ -32,7 +32,11 @@ def search(
     layout: Layout,
     cycles: Callable[[Layout], tuple[int, int]],
 ) -> Layout:
-    """A layout at least as fast as `layout`; `cycles` gives (cycles, items) of one."""
+    """A layout at least as fast as `layout`; `cycles` gives (cycles, items) of a layout.
+
+    Changes are tried one by one and kept where they save cycles, until BUDGET items were scheduled.
+    Networks of more than LAYERS layers are returned as they are.
+    """
     if not BUDGET or len(plan.layers) > LAYERS:
         return layout
     best, (least, items) = layout, cycles(layout)
@@ -54,7 +58,10 @@ def search(
 def _trials(
     plan: Plan, c: Config, options: AccelOptions, layout: Layout
 ) -> list[Callable[[Layout], Layout]]:
-    """Changes to try one after another."""
+    """Functions that change a layout in one way each, in the order in which they should be tried.
+
+    They are other sizes of loads, then other tilings of convolutions that lie in SPM as a whole.
+    """
     found: list[Callable[[Layout], Layout]] = []
     for chunk, groups in LOADS:
         if chunk > c.wgt // 2:
@@ -71,6 +78,8 @@ def _trials(
         longer = LONGER if options.objective != "energy" else SAVING
         for rank, (cost, _) in enumerate(scored[1 : 1 + CUTS], 1):
             if cost.alone <= longer * scored[0][0].alone:
+                # Second-best tilings of the costliest layers come before third-best ones of any
+                # layer.
                 ranked.append((rank, -scored[0][0].alone, n))
     for rank, _, n in sorted(ranked):
         t = fitter.scored(n)[rank][1]
@@ -79,10 +88,14 @@ def _trials(
 
 
 def _loads(layout: Layout, chunk: int, groups: int) -> Layout:
+    """`layout` with loads of at least `chunk` bytes of weights and 1 / `groups` of the
+    parameters.
+    """
     return replace(layout, chunk=chunk, groups=groups)
 
 
 def _cut(layout: Layout, number: int, tiling: Tiling) -> Layout:
+    """`layout` with layer `number` cut by `tiling`."""
     tilings = list(layout.tilings)
     tilings[number] = tiling
     return replace(layout, tilings=tilings)

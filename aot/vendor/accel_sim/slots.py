@@ -35,7 +35,11 @@ class Slots:
         self.clock = 0
 
     def place(self, item: Item) -> tuple[dict[str, int], list[Instr]]:
-        """(slot by attribute, the instructions that fill slots first)."""
+        """(slot of each attribute of `item`, instructions that fill slots before it).
+
+        Contents that a slot holds already are used again; else the slot unused for longest is
+        filled.
+        """
         found: dict[str, int] = {}
         made: list[Instr] = []
         self.clock += 1
@@ -72,7 +76,9 @@ def _key(content: Any) -> Hashable:
 
 
 def _fill(content: Any, slot: int) -> list[Instr]:
-    """The instructions that put `content` in a slot."""
+    """The instructions that put `content` in slot number `slot`: up to three for vector
+    constants.
+    """
     if isinstance(content, VSet):
         parts = (content.first, content.add, content.rest)
         return [instr(p.name, {**p.fields, "slot": slot}) for p in parts if p is not None]

@@ -34,5 +34,5 @@ class Spec:
 
 
 def pattern(build: Callable[..., Any], *names: str) -> Any:
-    """The graph `build(op, *wildcards)`."""
+    """The graph that `build(op, *wildcards)` returns, with a wildcard for each of `names`."""
     return build(OP, *[wildcard(n) for n in names])

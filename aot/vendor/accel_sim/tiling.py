@@ -28,6 +28,7 @@ class Cost:
 
 
 def _up(a: int, b: int) -> int:
+    """`a` divided by `b`, rounded up."""
     return -(-a // b)
 
 
@@ -74,7 +75,7 @@ def product_cost(c: Config, layer: Layer, x: Tensor, y: Tensor, tiling: Tiling) 
 
 
 def _cols(width: int, most: int) -> int:
-    """The widest even cut of `width` of at most `most`."""
+    """The largest piece of at most `most` when `width` is cut into the fewest even pieces."""
     return _up(width, _up(width, max(1, most)))
 
 
@@ -110,7 +111,11 @@ def product_tilings(c: Config, layer: Layer, x: Tensor, y: Tensor) -> Iterator[T
 
 
 def _bands(tiling: Tiling, y: Tensor, count: int) -> Iterator[Tiling]:
-    """A cut with rows in bands of some sizes."""
+    """Variants of `tiling`: as it is, and with tiles in the outer loop over bands of several
+    heights.
+
+    `count` is the number of tiles of the layer. As it is only where weights stay, or are one tile.
+    """
     if tiling.keep or count <= tiling.tiles:
         yield tiling
     if count > tiling.tiles or not tiling.keep:
@@ -119,7 +124,7 @@ def _bands(tiling: Tiling, y: Tensor, count: int) -> Iterator[Tiling]:
                 yield replace(tiling, outer=True, band=band)
 
 
-def product_tiling(
+def ranked_tilings(
     c: Config, layer: Layer, x: Tensor, y: Tensor, flash: bool = True
 ) -> list[tuple[Cost, Tiling]]:
     """Tilings of a layer `conv` or `dw` with their costs, the fastest first.
@@ -150,7 +155,11 @@ def product_tiling(
 
 
 def vector_tilings(c: Config, layer: Layer, y: Tensor) -> list[Tiling]:
-    """Rows at a time of pooling and elementwise layers: about an eighth first, then fewer."""
+    """Tilings of pooling and elementwise layers: steps of about an eighth of the rows, then of
+    fewer.
+
+    Small layers have fewer, larger steps, because every instruction has a fixed cost.
+    """
     cols = _cols(y.width, SIDE)
     work = y.height * y.width * _up(y.channels * y.itemsize, c.port)
     pieces = max(1, min(8, work // 128))
@@ -159,7 +168,9 @@ def vector_tilings(c: Config, layer: Layer, y: Tensor) -> list[Tiling]:
 
 
 def vector_cycles(c: Config, layer: Layer, y: Tensor) -> int:
-    """Cycles of VX for a layer without products."""
+    """The cycles of the vector unit for a layer without products: bytes read and written over its
+    port.
+    """
     pixels = y.height * y.width
     rows = pixels * _up(y.channels * y.itemsize, c.port)
     if layer.kind in ("max", "average"):

@@ -21,6 +21,7 @@ class Region:
 
 
 def _up(a: int, b: int) -> int:
+    """`a` divided by `b`, rounded up."""
     return -(-a // b)
 
 
@@ -41,14 +42,22 @@ def lines(step: Step) -> tuple[int, int, bool]:
 
 
 def dma_cycles(c: Config, flash: bool, number: int, size: int, scattered: bool = False) -> int:
-    """Cycles of LD and ST: `number` pieces of `size` bytes each."""
+    """Cycles of LD and ST: latency, and `number` pieces of `size` bytes each with gaps between
+    them.
+
+    `scattered` pieces, whose channels are not adjacent, move at a lower rate.
+    """
     rate = min(c.rate(flash), c.scatter) if scattered else c.rate(flash)
     gaps = c.row_gap * number if number > 1 else 0
     return c.latency(flash) + number * max(1, _up(size, rate)) + gaps
 
 
 def linear_cycles(c: Config, flash: bool, out: int, packed: int = 0, zero_blocks: int = 0) -> int:
-    """Cycles of LDL of `out` bytes; `zero_blocks` of its compressed blocks are zeros."""
+    """Cycles of LDL of `out` bytes, or of `packed` compressed bytes (0: not compressed) that give
+    these.
+
+    `zero_blocks` of the blocks are zeros, which the decompressor takes faster.
+    """
     if not packed:
         return c.latency(flash) + _up(out, c.rate(flash))
     coded = max(0, out - 32 * zero_blocks)
@@ -57,7 +66,10 @@ def linear_cycles(c: Config, flash: bool, out: int, packed: int = 0, zero_blocks
 
 
 def segments(kernel: Kernel, pixel: int, size: int, first: int, last: int) -> int:
-    """Pieces of SPM that elements first to last of a window come from; `pixel` is the view's."""
+    """How many contiguous pieces of SPM hold elements `first` to `last` of one window.
+
+    `pixel` is the bytes from pixel to pixel of the view. Elements count row, column, channel.
+    """
     joined = kernel.dw == 1 and pixel == kernel.ci * size
     run = kernel.ci * kernel.kw if joined else kernel.ci
     return last // run - first // run + 1
@@ -76,20 +88,27 @@ def product_cycles(
 
 
 def depthwise_cycles(c: Config, taps: int, pixels: int, tiles: int, size: int = 1) -> int:
-    """Cycles of DW."""
+    """Cycles of DW with `taps` window positions, for `pixels` pixels and `tiles` tiles of
+    channels.
+    """
     return pixels * tiles * _up(taps, min(c.k, c.dw_taps) // size) + c.dw_fill
 
 
 def drain_cycles(
     c: Config, pixels: int, ch: int, residual: bool = False, rounded: bool = True, size: int = 1
 ) -> int:
-    """Cycles of DRAIN; `rounded`: quantised values by float32 (rq 0)."""
+    """Cycles of DRAIN of `pixels` pixels and `ch` channels, with a residual or not.
+
+    `rounded`: sums become quantised values through float32, which takes a few cycles more.
+    """
     rows = pixels * _up(ch, c.lanes(size)) * _up(c.m * (1 + residual), c.port)
     return rows + c.vx_fill + (c.float_fill if rounded and size == 1 else 0)
 
 
 def vector(step: Step, c: Config) -> int:
-    """Cycles of DRAIN, ALU and POOL."""
+    """Cycles of DRAIN, ALU and POOL: bytes over the unit's port, and a fixed number per
+    instruction.
+    """
     f, fill = step.f, c.vx_fill
     pixels = f["rows"] * f["cols"]
     requant = c.float_fill if step.size == 1 and step.vset.get("first", "rq") == Rq.FLOAT else 0
@@ -121,7 +140,9 @@ def cycles(step: Step, c: Config, regions: Sequence[Region], zero_blocks: int = 
 
 
 def macs(step: Step, c: Config) -> int:
-    """Products that count: those of lanes that exist, padding included."""
+    """The products that an MM or DW makes, with padding and lanes that have no channel; 0 for
+    others.
+    """
     pixels = step.f.get("rows", 0) * step.f.get("cols", 0)
     if step.i.name == "MM":
         return pixels * step.kern.taps * step.kern.ci * step.f["tiles"] * c.lanes(step.size)

@@ -22,7 +22,11 @@ ROUNDS = 400
 
 
 def _unit_needs(order: Sequence[Node]) -> list[Counts]:
-    """What every node needs, by unit and number there; needs of its own unit are 0."""
+    """For every node how many instructions of each unit must complete before it, by unit.
+
+    Needs of its own unit are 0: a unit keeps order. InternalError if a node comes before what it
+    needs.
+    """
     numbers: list[list[int]] = [[0] for _ in range(LANES)]
     counts = [0] * UNITS
     found = []
@@ -41,7 +45,11 @@ def _unit_needs(order: Sequence[Node]) -> list[Counts]:
 
 
 def tokens(order: Sequence[Node]) -> list[tuple[int, int]]:
-    """(wait, signal) of every node."""
+    """(wait, signal) of every node in program order: masks of units whose tokens it takes and
+    gives.
+
+    InternalError if no assignment keeps every counter of tokens within its limit.
+    """
     needs = _unit_needs(order)
     for _ in range(ROUNDS):
         walk = _Walk(order)
@@ -59,6 +67,11 @@ class _Walk:
     """One pass: the clock after every instruction of every unit, tokens given and taken."""
 
     def __init__(self, order: Sequence[Node]) -> None:
+        """Start before the first node: `clocks` are, per unit, what is known after each instruction
+        of it.
+
+        `taken` has, by (giver, taker), the pairs of instruction numbers between which a token goes.
+        """
         self.order = order
         self.waits = [0] * len(order)
         self.signals = [0] * len(order)
@@ -68,6 +81,11 @@ class _Walk:
         self.taken: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
     def step(self, at: int, needs: Counts) -> None:
+        """Go on to the node at position `at`: take tokens for `needs` that its unit does not know
+        yet.
+
+        Sets the masks in `waits` and `signals`.
+        """
         unit = int(self.order[at].unit)
         clock = list(self.clocks[unit][-1])
         own = len(self.clocks[unit])
@@ -89,7 +107,11 @@ class _Walk:
         self.position[unit].append(at)
 
     def overflow(self) -> list[tuple[int, int, int]]:
-        """(position of a node, unit, number it must know there) where a counter may overflow."""
+        """(position of a node, unit, number it must know there) where a counter of tokens may
+        overflow.
+
+        More than MAX_TOKENS would wait if the taker were late; [] if that cannot happen.
+        """
         late: list[tuple[int, int, int]] = []
         for (giver, taker), pairs in self.taken.items():
             for old, (number, _) in enumerate(pairs[MAX_TOKENS:]):

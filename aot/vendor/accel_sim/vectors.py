@@ -34,7 +34,7 @@ OWN = np.arange(-128, 128)
 
 
 def images(*values: ValueRef | None) -> Checks:
-    """All are images."""
+    """Checks that all computed values are images of the machine; None and constants are skipped."""
     for v in values:
         why = "" if v is None or v.is_const else refusal(v.shape)
         yield not why, why
@@ -44,12 +44,15 @@ def images(*values: ValueRef | None) -> Checks:
 
 
 def aligned(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """A shape that is broadcast, with all axes of the result."""
+    """The shape of a broadcast operand, with axes of 1 in front up to the result's rank."""
     return (1,) * (rank - len(shape)) + tuple(shape)
 
 
 def operands_fit(m: Match) -> Checks:
-    """Operands are images like the result, with height or width 1 at most."""
+    """Checks that operands a and b are images that broadcast as the vector unit can.
+
+    Height and width may be 1; only a constant may have one channel for all.
+    """
     yield from images(m.y)
     for name in "ab":
         v = m.values[name]
@@ -65,7 +68,10 @@ def operands_fit(m: Match) -> Checks:
 
 
 def operand(b: Images, value: ValueRef, like: ValueRef, zero: int | None = None) -> int:
-    """The tensor of an operand of an elementwise operator whose result is `like`."""
+    """The number of the tensor of an elementwise operand whose result is `like`.
+
+    A constant gets the axes and channels of the result. `zero` is its zero point (None: any).
+    """
     if not value.is_const:
         return b.read(value, zero)
     data = np.asarray(value.data).reshape(aligned(value.shape, like.rank))
@@ -79,12 +85,13 @@ def pair_supported(m: Match, rq: Rq) -> Checks:
 
 
 def _pair(b: Images, m: Match, found: QuantisedPair) -> tuple[int, int]:
+    """The numbers of the tensors of both operands of a quantised sum or product."""
     first = operand(b, m.a, m.y, found.a.signed().z)
     return first, operand(b, m.b, m.y, found.b.signed().z)
 
 
 def build_sum(b: Images, m: Match) -> None:
-    """ALU ADD."""
+    """Add one layer to `b`: the sum or difference of two quantised operands (ALU ADD)."""
     found = QuantisedPair.of(m)
     pair = _pair(b, m, found)
     target = b.write(m.y, found.y.signed().z)
@@ -92,7 +99,7 @@ def build_sum(b: Images, m: Match) -> None:
 
 
 def build_product(b: Images, m: Match) -> None:
-    """ALU MUL."""
+    """Add one layer to `b`: the product of two quantised operands (ALU MUL), requantised."""
     found = QuantisedPair.of(m)
     a, y = found.a.signed(), found.y.signed()
     within = found.y.as_signed(found.limits)
@@ -107,7 +114,9 @@ def build_product(b: Images, m: Match) -> None:
 
 
 def window_of(node: Any, rank: int) -> Window:
-    """The window of a MaxPool or AveragePool of one or two axes."""
+    """The window of a MaxPool or AveragePool over one or two axes; a missing first axis has
+    size 1.
+    """
     n = rank - 2
     lead = [1] * (2 - n)
     kernel = [*lead, *(int(v) for v in node.attr("kernel_shape"))]
@@ -118,7 +127,7 @@ def window_of(node: Any, rank: int) -> Window:
 
 
 def pool_fits(m: Match, node: Any) -> Checks:
-    """The window lies so that each has a position inside."""
+    """Checks of a pool's images, pads >= 0, and that no node reads the positions of maxima."""
     yield from images(m.x, m.y)
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
     pads = [int(p) for p in node.attr("pads") or [0]]
@@ -134,14 +143,18 @@ def maximum_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_maximum(b: Images, m: Match) -> None:
-    """POOL of quantised values that keep their parameters."""
+    """Add one layer to `b`: the maxima of windows, whose quantised values keep scale and zero
+    point.
+    """
     source = b.read(m.x)
     target = b.write(m.y)
     b.layer(Layer("max", m.root.name, (source,), target, window_of(m.root, m.x.rank)))
 
 
 def _divides(found: QuantisedPool, rq: Rq) -> bool:
-    """TFLite divides averages whose quantised values keep their parameters."""
+    """Whether an average is the sum divided by its count, as TFLite does if scale and zero point
+    stay.
+    """
     x, y = found.x.signed(), found.y.signed()
     return bool(rq is Rq.TFLITE and x.s == y.s and x.z == y.z)
 
@@ -167,7 +180,9 @@ def average_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_average(b: Images, m: Match) -> None:
-    """POOL, requantised; or divided."""
+    """Add one layer to `b`: averages of windows, requantised from the sum or divided as TFLite
+    does.
+    """
     found = QuantisedPool.of(m)
     x, y, sizes = found.x.signed(), found.y.signed(), found.window
     lo, hi = found.y.as_signed(found.limits)
@@ -187,7 +202,10 @@ def build_average(b: Images, m: Match) -> None:
 
 
 def table_of(found: QuantisedTable) -> Array:
-    """What each quantised value of the machine, of -128 first, becomes."""
+    """256 int8 values: the result for each int8 value inside the machine, that for -128 first.
+
+    uint8 values are 128 less inside the machine, on both sides of the table.
+    """
     assert found.entries is not None
     bits = OWN & 255 if found.x.dtype is S8 else OWN + 128
     own = found.entries[bits].astype(np.int16)
@@ -196,14 +214,17 @@ def table_of(found: QuantisedTable) -> Array:
 
 
 def table_supported(m: Match, rq: Rq) -> Checks:
-    """Checks of a function of quantised values by a table."""
+    """Checks of a function of one quantised image by a table of 256 entries."""
     conditions = list(QuantisedTable.checks(m))
     yield from conditions
     yield from images(m.x, m.y)
 
 
 def build_table(b: Images, m: Match) -> None:
-    """ALU LUT; nothing where quantised values stay what they are but for the sign."""
+    """Add one layer to `b`: quantised values through a table (ALU LUT).
+
+    No layer where the table changes nothing inside the machine, as between int8 and uint8.
+    """
     found = QuantisedTable.of(m, arithmetic(b.rq))
     table = table_of(found)
     if np.array_equal(table, OWN):
@@ -229,7 +250,9 @@ def softmax_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_softmax(b: Images, m: Match) -> None:
-    """ALU SOFTMAX with the constants of the portable kernel."""
+    """Add one layer to `b`: ALU SOFTMAX over channels, with the constants of the portable
+    kernel.
+    """
     found = QuantisedSoftmax.of(m, arithmetic(b.rq))
     r = Requant(
         Rq.TFLITE if found.tflite else Rq.FLOAT,

@@ -37,6 +37,7 @@ UNITS = (Unit.LD, Unit.EX, Unit.VX, Unit.ST)
 
 
 def _join(clock: Clock, b: Clock) -> Clock:
+    """The larger count of each unit: what is known by whoever knows both clocks."""
     return max(clock[0], b[0]), max(clock[1], b[1]), max(clock[2], b[2]), max(clock[3], b[3])
 
 
@@ -51,6 +52,9 @@ class _Bytes:
 
     @staticmethod
     def of(name: str, size: int, known: bool) -> _Bytes:
+        """The record of a memory of `size` elements, none read; `known`: all hold values from
+        outside.
+        """
         number = np.full(size, 0 if known else -1, np.int64)
         return _Bytes(name, np.zeros(size, np.int8), number, np.zeros((4, size), np.int64))
 
@@ -78,6 +82,7 @@ class _Proof:
     )
 
     def fail(self, step: Step, fault: Fault, what: str) -> StreamError:
+        """The StreamError that names the instruction, its address and the reason `what`."""
         return StreamError(fault, f"{step.i.name}: {what}", f"the stream at 0x{step.pc:x}")
 
     # -- tokens -----------------------------------------------------------------------------------
@@ -100,7 +105,10 @@ class _Proof:
         return clock
 
     def completed(self, step: Step, clock: Clock) -> None:
-        """`step`, which knew `clock`, completes and gives its tokens."""
+        """Let `step` complete: it is counted and gives its tokens.
+
+        `clock` is what had completed before it started, by unit.
+        """
         unit = step.unit
         self.counts[unit] += 1
         after = tuple(self.counts[u] if u == unit else n for u, n in enumerate(clock))
@@ -110,6 +118,11 @@ class _Proof:
                 self._give(step, taker, clock)
 
     def _give(self, step: Step, taker: Unit, clock: Clock) -> None:
+        """Give a token to the unit `taker`; StreamError if more than MAX_TOKENS could be waiting
+        for it.
+
+        That is so unless the giver knows (`clock`) that the token MAX_TOKENS earlier was taken.
+        """
         tokens = self.tokens[step.unit, taker]
         old = tokens.given - MAX_TOKENS
         if old >= 0 and (old >= len(tokens.taken) or tokens.taken[old] > clock[taker]):
@@ -150,6 +163,10 @@ class _Proof:
                 self._ordered(step, m, access, late, f"read by {unit.name}")
 
     def _ordered(self, step: Step, m: _Bytes, access: Access, late: Array, what: str) -> None:
+        """Raise StreamError if `late` is true for any element of an access.
+
+        `what` says which earlier access may still be going on.
+        """
         if late.any():
             verb = "writes" if access.write else "reads"
             where = int(access.index[np.argmax(late)])
@@ -158,7 +175,7 @@ class _Proof:
             )
 
     def record(self, step: Step, access: Access) -> None:
-        """Remember an access."""
+        """Remember the instruction as the last writer or reader of the elements of an access."""
         m = self.memory(step, access)
         if m is None:
             return
@@ -170,9 +187,9 @@ class _Proof:
             m.readers[step.unit][access.index] = number
 
     def alone(self, step: Step, found: list[Access]) -> None:
-        """A result has no byte twice, and is an operand byte for byte or apart from it.
+        """Check that a result has no byte twice, and is an operand byte for byte or apart from it.
 
-        Raises StreamError where that is not so.
+        Only elementwise instructions may work in place. Raises StreamError where that is not so.
         """
         local = [a for a in found if a.memory == "SPM"]
         out = next((a for a in local if a.write), None)
@@ -209,7 +226,9 @@ class _Proof:
         self.completed(step, clock)
 
     def unpacked(self, step: Step) -> None:
-        """Compressed weights are whole."""
+        """Raise StreamError if the compressed weights of an LDL are not whole; not checked without
+        `data`.
+        """
         region, at = step.f["region"], step.f["offset"]
         if region < len(self.data) and self.data[region]:
             unpack(self.data[region][at : at + step.f["packed"]], step.f["bytes"])
@@ -228,6 +247,11 @@ class _Proof:
 def _memories(
     c: Config, regions: Sequence[Region], written: Mapping[int, Ranges] | None
 ) -> dict[str, _Bytes]:
+    """The records of local memories, empty, and of writable regions, by name.
+
+    `written` has the byte ranges of a region that hold values at the start; all, if it is not
+    named.
+    """
     sizes = {
         "SPM": c.spm, "WGT": c.wgt, "ACC": c.acc_rows * c.m, "PRM": c.prm_channels, "LUT": c.lut
     }  # fmt: skip
@@ -250,8 +274,8 @@ def prove(
     entry: int = 0,
     written: Mapping[int, Ranges] | None = None,
 ) -> int:
-    """Raise StreamError if anything about the program is unsafe; the number of executed
-    instructions.
+    """The number of executed instructions of a safe program; StreamError if anything about it is
+    unsafe.
 
     `written` gives for a writable region the ranges of bytes that hold values before the program
     starts (a region that is not named: all). Regions are taken to be disjoint, and local memories

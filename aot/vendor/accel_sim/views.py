@@ -28,6 +28,10 @@ MOST_PARTS = 4
 
 
 def _neighbours(value: ValueRef, forward: bool) -> set[str]:
+    """The operators of the nodes that read `value` (`forward`), or of the one that makes it.
+
+    Empty for a value that no node makes.
+    """
     if forward:
         return {str(use.node.op_type) for use in value.ir.uses()}
     producer = value.ir.producer()
@@ -35,7 +39,10 @@ def _neighbours(value: ValueRef, forward: bool) -> set[str]:
 
 
 def beside_work(m: Match, x: ValueRef) -> Checks:
-    """A neighbour computes."""
+    """Check that a node before `x` or behind the result is one that the machine computes.
+
+    A lone move would be a region by itself, which costs more than moving on the CPU.
+    """
     kinds = INT8 if x.dtype in EIGHT else FLOAT32
     near = (_neighbours(x, forward=False) | _neighbours(m.y, forward=True)) & kinds
     yield bool(near), "nothing beside it is computed here"
@@ -72,20 +79,26 @@ def shape_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_shape(b: Images, m: Match) -> None:
-    """The same elements."""
+    """Let `y` be the elements of `x` under its own shape; no layer where nothing moves."""
     b.reshaped(m.y, m.x)
 
 
 def _at_border(m: Match) -> bool:
-    """Whether it is done by the strides of an input or output of the graph."""
+    """Whether strides of a graph input or output can do the move: x is an input, or y only an
+    output.
+    """
     return bool(m.x.is_input or (m.y.is_output and not m.y.uses))
 
 
 def _perm(m: Match) -> list[int]:
+    """The permutation of the root Transpose of a match, for each result axis the axis of x."""
     return _perm_of(m.root, m.x.rank)
 
 
 def _perm_of(node: Any, rank: int) -> list[int]:
+    """The permutation of a Transpose of `rank` axes; without the attribute the axes are
+    reversed.
+    """
     return [int(p) for p in node.attr("perm") or range(rank)[::-1]]
 
 
@@ -107,7 +120,7 @@ def transpose_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_transpose(b: Images, m: Match) -> None:
-    """Strides of the system, or nothing."""
+    """Let `y` be `x` transposed: by strides in system memory at the border, else as an alias."""
     if _at_border(m):
         b.transposed(m.y, m.x, _perm(m))
     else:
@@ -131,7 +144,7 @@ def stays(x: Sequence[int], perm: Sequence[int], y: Sequence[int]) -> bool:
 
 
 def build_transpose_reshape(b: Images, m: Match) -> None:
-    """The same elements."""
+    """Let `y` be an alias of `x`: Transpose and Reshape together move no element of the image."""
     b.alias(m.y, m.x)
 
 
@@ -139,7 +152,9 @@ def build_transpose_reshape(b: Images, m: Match) -> None:
 
 
 def image_axis(rank: int, axis: int) -> str:
-    """Along which axis of the image an axis of a value runs; "" for the batch."""
+    """The axis of the image, "y", "x" or "c", along which an axis of a value runs; "" for the
+    batch.
+    """
     names: dict[int, Sequence[str]] = {1: "c", 2: "xc", 3: ("", "c", "x"), 4: ("", "c", "y", "x")}
     return str(names[rank][axis % rank])
 
@@ -160,7 +175,7 @@ def concat_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_concat(b: Images, m: Match) -> None:
-    """Parts of one tensor."""
+    """Add a concat layer to `b`, whose parts are places in the result."""
     parts = tuple(b.read(v) for v in m.xs)
     axis: Any = image_axis(m.y.rank, int(m.root.attr("axis")))
     target = b.write(m.y)
@@ -168,7 +183,11 @@ def build_concat(b: Images, m: Match) -> None:
 
 
 def _starts(m: Match) -> list[int] | None:
-    """First element along each axis of a Slice with steps of 1; None if it is none."""
+    """The first element along each axis of a Slice; None unless bounds are constant and steps are
+    1.
+
+    Starts are clipped to 0 .. size of the axis; negative ones count from the end.
+    """
     given = [m.starts, m.ends, m.axes, m.steps]
     if any(v is not None and not v.is_const for v in given):
         return None
@@ -193,7 +212,7 @@ def slice_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_slice(b: Images, m: Match) -> None:
-    """A part of a tensor."""
+    """Add a slice layer to `b`, whose result is a place in its input."""
     starts = _starts(m)
     assert starts is not None
     at = {"y": 0, "x": 0, "c": 0}

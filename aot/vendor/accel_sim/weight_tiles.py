@@ -31,11 +31,14 @@ class _Loads:
 
 
 def _up(a: int, b: int) -> int:
+    """`a` divided by `b`, rounded up."""
     return -(-a // b)
 
 
 def _again(tiling: Tiling, y: Tensor, prm: int) -> tuple[int, int]:
-    """How often (weights, parameters) are loaded."""
+    """How often (weights, parameters) of a layer are loaded; `prm` channels of parameters fit at
+    once.
+    """
     bands = _up(y.height, tiling.step(y.height))
     calls = bands if tiling.outer else _up(y.height, tiling.rows) * _up(y.width, tiling.cols)
     weights = 1 if tiling.keep else calls
@@ -45,6 +48,12 @@ def _again(tiling: Tiling, y: Tensor, prm: int) -> tuple[int, int]:
 def _loads(
     c: Config, options: AccelOptions, plan: Plan, layout: Layout, number: int
 ) -> _Loads | None:
+    """The cycles of DMA of layer `number` as it is and in tiles of channels; None if tiles cannot
+    help.
+
+    A tile's weights and parameters take at most half of their memories, so that the next can be
+    loaded. Tiles cost reading the input of a convolution again, or gaps between its channels.
+    """
     layer = plan.layers[number]
     x, y = plan.tensors[layer.inputs[0]], plan.tensors[layer.output]
     assert layer.weights is not None
@@ -75,10 +84,14 @@ def _loads(
 
 
 def _part(values: Array, first: int, last: int) -> Array:
+    """Elements `first` to `last` - 1 of values per channel; a single value for all channels
+    stays.
+    """
     return values[first:last] if len(values) > 1 else values
 
 
 def _requant(requant: Requant | None, first: int, last: int) -> Requant | None:
+    """The requantisation of channels `first` to `last` - 1; None if there is none."""
     if requant is None:
         return None
     return replace(
@@ -87,10 +100,16 @@ def _requant(requant: Requant | None, first: int, last: int) -> Requant | None:
 
 
 def _cut(tensors: list[Tensor], layer: Layer, channels: int) -> Iterator[Layer]:
-    """The tiles of a layer, slices of what they read, and the concat."""
+    """The layers of a convolution in tiles of `channels`: slices of operands, the tiles, a concat.
+
+    New tensors are appended to `tensors`.
+    """
     y = tensors[layer.output]
 
     def like(index: int, first: int, last: int) -> int:
+        """The number of a new inner tensor like tensor `index` with channels `first` to `last` - 1
+        only.
+        """
         own = replace(tensors[index], channels=last - first, where="inner", strides=None, data=None)
         tensors.append(own)
         return len(tensors) - 1
@@ -121,7 +140,11 @@ def _cut(tensors: list[Tensor], layer: Layer, channels: int) -> Iterator[Layer]:
 def weight_tiles(
     network: Network, c: Config, options: AccelOptions, plan: Plan, layout: Layout
 ) -> Network | None:
-    """The network with such layers cut, None if there are none."""
+    """The network with layers in weight tiles where that saves more than WORTH cycles of DMA.
+
+    Only convolutions that touch tensors in system memory are tried, with their tilings in `layout`.
+    None if no layer is cut.
+    """
     found: dict[int, int] = {}
     for n, layer in enumerate(plan.layers):
         moved = [i for i in (*layer.inputs, layer.output) if plan.places[i].root in layout.streamed]

@@ -47,6 +47,9 @@ class Tiles:
     """
 
     def __init__(self, layer: Layer, lanes: int) -> None:
+        """Keep a layer's weights, to be put into tiles of `lanes` output channels when
+        asked for.
+        """
         assert layer.weights is not None
         self.lanes, self.raw = lanes, layer.weights
         self.deep = layer.kind == "conv"
@@ -62,7 +65,9 @@ class Tiles:
         return np.ascontiguousarray(tiled.transpose(0, 2, 3, 1))
 
     def data(self, tile: int, count: int, p: Part) -> bytes:
-        """Rows of WGT of `count` tiles, of a part of the window."""
+        """The bytes of `count` tiles from number `tile` on, rows of WGT, of part `p` of the
+        window.
+        """
         part = self.table[tile : tile + count]
         if self.deep:
             full = part.reshape(count, *self.raw.shape[1:], self.lanes)
@@ -71,12 +76,17 @@ class Tiles:
 
 
 def record_bytes(layer: Layer) -> int:
-    """Bytes of a channel's parameters."""
+    """Bytes of a channel's parameters: bias, multiplier (8), and a shift in TFLite's arithmetic
+    (9).
+    """
     return 9 if layer.requant is not None and layer.requant.rq is Rq.TFLITE else 8
 
 
 def records(layer: Layer, first: int, count: int) -> bytes:
-    """Parameters of `count` channels: bias, multiplier, and a shift where it is used."""
+    """The bytes of the parameters of `count` channels from `first` on: bias, multiplier, shift.
+
+    A single multiplier or shift is repeated. float32 layers have only a bias.
+    """
     assert layer.bias is not None
     size = record_bytes(layer)
     out = np.zeros((count, size), np.uint8)
@@ -95,12 +105,16 @@ def records(layer: Layer, first: int, count: int) -> bytes:
 
 
 def _words(values: Array) -> Array:
+    """The bytes [count, 4] of values as float32 or int32."""
     found = values if values.dtype == np.float32 else values.astype(np.int32)
     return np.ascontiguousarray(found).view(np.uint8).reshape(-1, 4)
 
 
 def vset(layer: Layer) -> VSet:
-    """The vector constants of a layer."""
+    """The vector constants of a layer: requantisation, sum of quantised values, limits of float32.
+
+    Constants that the layer does not need are None.
+    """
     first = rest = None
     low, high = layer.limits
     second = instr("VSET1", {"slot": 0, "ma": bits(low), "mb": bits(high)})
@@ -113,6 +127,7 @@ def vset(layer: Layer) -> VSet:
 
 
 def _first(requant: Requant, per_channel: bool) -> Any:
+    """VSET0 of a requantisation; multiplier and shift are 0 where each channel has its own."""
     mult, shift = 0, 0
     if not per_channel and requant.rq is Rq.FLOAT and np.asarray(requant.mult).dtype.kind == "f":
         mult, shift = bits(float(requant.mult[0])), int(requant.shift[0])
@@ -130,6 +145,7 @@ def _first(requant: Requant, per_channel: bool) -> Any:
 
 
 def _sum(addition: QuantisedAddition) -> tuple[Any, Any]:
+    """(VSET1, VSET2) of a sum of two quantised values."""
     second = instr("VSET1", {"slot": 0, "ma": addition.ma, "mb": addition.mb, "my": addition.my})
     names = ("sa", "sb", "sy", "za", "zb", "zy", "lo", "hi")
     own = {name: getattr(addition, name) for name in names}
@@ -139,7 +155,7 @@ def _sum(addition: QuantisedAddition) -> tuple[Any, Any]:
 
 
 def tables(layer: Layer) -> bytes:
-    """The table of lut (256 quantised values) or softmax (words)."""
+    """The bytes of a layer's table: 256 int8 values, or for softmax little-endian 32-bit words."""
     assert layer.table is not None
     if layer.kind == "softmax":
         words = int(layer.requant.za) + 1 if layer.requant is not None else 256
@@ -169,6 +185,6 @@ def depth_parts(layer: Layer, c: Config, size: int) -> list[Part]:
 
 
 def _cut(total: int, most: int) -> list[tuple[int, int]]:
-    """(begin, length) of even pieces of at most `most`."""
+    """(begin, length) of the fewest even pieces of `total` of at most `most` each."""
     size = -(-total // -(-total // most))
     return [(at, min(size, total - at)) for at in range(0, total, size)]
