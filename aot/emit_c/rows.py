@@ -107,6 +107,7 @@ def spell_rows(
         f"typedef {table.ctype} aot_row_place; /* where a row is, in units of the arena */",
         f"#define AOT_ROW_UNIT {table.unit}",
         "#define AOT_ROW_TABLES",
+        f"#define AOT_ROW_BATCH {max(c.rowwise.batch if c.rowwise else 1 for c in program.calls)}",
     ]
     places = f"static const aot_row_place {local(program.name, 'places')}[] = {{\n"
     places += ctext.wrap([str(p) for p in table.places]) + "\n};\n"
@@ -184,7 +185,7 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     assert rowwise is not None
     given = _given(spelling.program, call, rowwise)
     function, params = row_wrapper(spelling, given)
-    lines: list[str] = []
+    lines = _first(rowwise)
     arguments = [
         _argument(spelling, table, call, rowwise, i, arg, lines)
         for i, arg in enumerate(given.args)
@@ -192,7 +193,8 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     ]
     if given.params:
         assert params
-        set_here = [f"    {_member(f)} = {_VALUES[f[2]]};" for f in rowwise.fields]
+        values = _VALUES | ({"one": "count"} if rowwise.batch > 1 else {})
+        set_here = [f"    {_member(f)} = {values[f[2]]};" for f in rowwise.fields]
         set_here += _distances(spelling.program, table, call, rowwise)
         if set_here:
             lines.insert(0, f"    {ctext.ident(given.params.ctype)} p = {params};")
@@ -201,13 +203,27 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     takes = index == 0 and bool(spelling.program.pushed)
     passed = row_arguments(spelling.root, spelling.program, 0 if takes else 1)
     name = f"AOT_NOINLINE static void {local(spelling.program.name, f'row{index}')}"
-    head = ctext.call(name, [*(PARAMETERS[a] for a in passed), "int32_t r"], " {")
+    told = "int32_t r" if rowwise.batch == 1 else "int32_t step"
+    head = ctext.call(name, [*(PARAMETERS[a] for a in passed), told], " {")
     unused = [f"    (void){a};" for a in passed]
     declared = [line for line in lines if not line.startswith("    p.")]
     rest = [line for line in lines if line.startswith("    p.")]
     note = ctext.block(title(spelling.program, call))
     text = [note, head, *declared, *unused, *rest, ctext.call(function, arguments), "}", ""]
     return "\n".join(text)
+
+
+def _first(rowwise: Rowwise) -> list[str]:
+    """The first row `r` of step `step` and how many rows it makes, where that may be several."""
+    batch, lead, height = rowwise.batch, rowwise.lead, rowwise.height
+    if batch == 1:
+        return []
+    first, count = f"step * {batch}", str(batch)
+    if (height + lead) % batch:
+        count = f"{height} - r < {batch} ? {height} - r : {batch}"
+    if lead:
+        first, count = f"step > 0 ? {first} - {lead} : 0", f"step == 0 ? {batch - lead} : {count}"
+    return [f"    const int32_t r = {first};", f"    const int32_t count = {count};"]
 
 
 _VALUES = {"rows": "span.rows", "above": "span.above", "one": "1", "row": "r", "next": "r + 1"}
@@ -270,7 +286,8 @@ def _argument(
     if index in rowwise.single:
         return _one(spelling, table, arg, rowwise.height * pieces, "0" if rowwise.sums else "r")
     if spelling.program.tensors[arg.tensor].role is Role.SCRATCH:
-        return f"ROW({table.first[arg.tensor]} + r)"
+        step = "r" if rowwise.batch == 1 else "step"
+        return f"ROW({table.first[arg.tensor]} + {step})"
     return pointer(spelling, arg)
 
 
@@ -294,13 +311,13 @@ def _window(spelling: Spelling, table: Table, arg: Arg, rowwise: Rowwise, lines:
     stride = f"r * {window.stride}" if window.stride != 1 else "r"
     sign = "+" if window.before < 0 else "-"
     first = f"{stride} {sign} {abs(window.before)}" if window.before else stride
-    rest = [first, str(window.span), str(window.height)]
+    rest = [first, str(rowwise.span), str(window.height)]
     if root in table.first:
         places = f"{local(spelling.program.name, 'places')} + {table.first[root]}"
         found, own = "aot_rows_placed", ["at", "arena", places]
     else:
         size = spelling.program.tensors[root].nbytes // window.height // rowwise.pieces(window.arg)
         found, own = "aot_rows_linear", ["at", pointer(spelling, arg), str(size)]
-    lines.append(f"    const int8_t *at[{window.span}];")
+    lines.append(f"    const int8_t *at[{rowwise.span}];")
     lines.append(ctext.call(f"const aot_row_span span = {found}", [*own, *rest]))
     return "at"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from aot.errors import InternalError
 from aot.ir.check_plan import check_plan
@@ -175,20 +176,42 @@ def _rows_of(play: _Play, rowwise: Rowwise, index: int, arg: Arg, step: int) -> 
         if rowwise.sums:
             yield _row(play, arg, step, window.height, pieces)
             return
-        for tap in range(window.taps):
-            row = step * window.stride + tap * window.dilation - window.before
+        read = {
+            row * window.stride + tap * window.dilation - window.before
+            for row in _batch(rowwise, step)
+            for tap in range(window.taps)
+        }
+        for row in sorted(read):
             if 0 <= row < window.height:
                 yield _row(play, arg, row, window.height, pieces)
     elif index in rowwise.single:
         last = not rowwise.sums or step == rowwise.steps - 1
         if last or arg.access is Access.READ:
-            yield _row(play, arg, 0 if rowwise.sums else step, rowwise.height, pieces)
+            rows = [0] if rowwise.sums else _batch(rowwise, step)
+            made = [_row(play, arg, row, rowwise.height, pieces) for row in rows]
+            _check_together(play, made)
+            yield from made
     elif role is Role.SCRATCH:
         yield _piece(play, arg, step)
     elif role is Role.CONST or index in rowwise.whole:
         yield arg
     else:
         raise InternalError(f"nothing says which rows of {arg.tensor} are read")
+
+
+def _batch(rowwise: Rowwise, step: int) -> list[int]:
+    """The rows that a step makes."""
+    first = step * rowwise.batch - rowwise.lead
+    return [row for row in range(first, first + rowwise.batch) if 0 <= row < rowwise.height]
+
+
+def _check_together(play: _Play, rows: list[Arg]) -> None:
+    """InternalError unless rows that a step makes follow each other."""
+    for before, after in pairwise(a.tensor for a in rows):
+        if before in play.places and after in play.places:
+            end = play.places[before].offset + play.tensors[before].nbytes
+            if play.places[after].offset != end:
+                raise InternalError(f"{after} is not behind {before}, which the same step makes")
 
 
 def _row(play: _Play, arg: Arg, row: int, height: int, pieces: int) -> Arg:

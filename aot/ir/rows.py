@@ -78,7 +78,9 @@ class Rowwise:
     Arguments in `whole` are read as a whole at every row. A `kernel` is a function for one row of
     its own; before the parameters it is given r and the number of steps. With `sums` it takes row r
     of the argument that `window` names and makes the result with the last one; before r it is
-    given `sums` bytes that are its own from the first row to the last.
+    given `sums` bytes that are its own from the first row to the last. A step makes `batch` rows,
+    which follow each other in memory, the first one `lead` less and the last one what is left; the
+    kernel is faster with `most` rows than with fewer.
     """
 
     height: int
@@ -89,11 +91,26 @@ class Rowwise:
     kernel: str = ""
     whole: tuple[int, ...] = ()
     planes: tuple[Planes, ...] = ()
+    batch: int = 1
+    lead: int = 0
+    most: int = 1
 
     @property
     def steps(self) -> int:
         """How often the call is made."""
-        return self.window.height if self.sums and self.window else self.height
+        rows = self.window.height if self.sums and self.window else self.height
+        return -(-(rows + self.lead) // self.batch)
+
+    def made(self, step: int) -> range:
+        """The rows that step `step` makes, of a call without sums."""
+        first = step * self.batch - self.lead
+        return range(max(first, 0), min(first + self.batch, self.height))
+
+    @property
+    def span(self) -> int:
+        """Rows from the first to the last one that a step reads of its window."""
+        window = self.window
+        return window.span + (self.batch - 1) * window.stride if window else 0
 
     def pieces(self, arg: int) -> int:
         """How many pieces a row of argument `arg` has in a whole tensor."""
@@ -105,6 +122,8 @@ class Rowwise:
         through = f" from {self.window.text()}" if self.window else ""
         through += f" and all of {' '.join(map(str, self.whole))}" if self.whole else ""
         own = f" by {self.kernel}" if self.kernel else ""
+        own += f" {self.batch} at a time" if self.batch > 1 else ""
+        own += f", first {self.batch - self.lead}" if self.lead else ""
         return f"{self.steps} rows of {singles}{through}{own}" + (
             f" with {self.sums} bytes" if self.sums else ""
         )

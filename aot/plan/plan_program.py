@@ -26,11 +26,14 @@ from aot.plan.statics import static_bytes
 from aot.plan.streaming.choose import choose
 from aot.plan.streaming.placed import place_rows
 from aot.plan.streaming.pushed import check_pushed, push
+from aot.plan.streaming.runs import in_batches
 from aot.target import Target
 
 #: Parts of the arena that a budget leaves which are tried in turn: what is estimated packs into a
 #: little more, and calls by rows take more stack.
 SHARES = (1.0, 0.97, 0.92, 0.85, 0.7, 0.0)
+#: Bytes of an arena, to those of the smallest one, for which steps make several rows.
+MORE = 1.2
 
 
 def plan_programs(
@@ -89,9 +92,21 @@ def streamed(program: Program, plan: Plan, effort: int, budget: int = 0) -> tupl
     if not made.segments:
         return program, plan
     found = place_rows(made, effort)
+    made, found = _several_rows(made, found, effort, budget)
     check_rows(made, found)
     less = found.arena_bytes < plan.arena_bytes or program.pushed
     return (made, found) if less else (program, plan)
+
+
+def _several_rows(program: Program, plan: Plan, effort: int, budget: int) -> tuple[Program, Plan]:
+    """The program with steps of several rows, whose kernels make these faster than one by one, if
+    that fits the budget in bytes, or without one if it needs at most a fifth more than `plan`."""
+    made = in_batches(program)
+    if made is program:
+        return program, plan
+    found = place_rows(made, effort)
+    most = max(budget, plan.arena_bytes * MORE)
+    return (made, found) if found.arena_bytes <= most else (program, plan)
 
 
 def within_ram(

@@ -232,6 +232,22 @@ AOT_DSP_SMALL void aot_qconv_dsp_windows(int8_t *y, const int8_t *x, const aot_q
 AOT_DSP_SMALL void aot_qconv_dsp_points(int8_t *y, const int8_t *x, const aot_qconv_s8_params *p,
                                         aot_qconv_dsp_state *s) {
     int32_t left = (p->y1 - p->y0) * p->ow;
+#if AOT_ROWS_APART
+    const int8_t *at[2];
+    int32_t row = p->y0 - p->x_row0, col = 0, i;
+    for (; left > 0; left -= 2, y += 2 * p->oc) {
+        for (i = 0; i < 2 && i < left; ++i) {
+            at[i] = AOT_AT(x, row, (col - p->pl) * p->ic, x);
+            if (++col == p->ow) {
+                col = 0;
+                ++row;
+            }
+        }
+        aot_qconv_dsp_widen(s->wide, at[0], at[i - 1], p->ic);
+        aot_qconv_dsp_pixels(s, y, left > 1);
+    }
+    return;
+#endif
     x = AOT_AT(x, p->y0 - p->x_row0, -p->pl * p->ic,
                x + ((p->y0 - p->x_row0) * p->iw - p->pl) * p->ic);
     for (; left > 0; left -= 2, x += 2 * p->ic, y += 2 * p->oc) {

@@ -18,7 +18,7 @@
 
 typedef aot_qdwconv_s8_params aot_qdwconv_s8__dsp_params;
 
-#define AOT_QDW_DSP_ROWS (AOT_ROWS_APART ? 1 : 2) /* made at a time with KIND 1 */
+#define AOT_QDW_DSP_ROWS (AOT_ROW_BATCH > 1 ? 2 : 1) /* made at a time with KIND 1 */
 #define AOT_QDW_DSP_TILE 8
 #define AOT_QDW_DSP_WORDS (2 * (AOT_QDW_DSP_TILE + 2)) /* of a channel's pairs */
 #define AOT_QDW_DSP_SUMS (4 * AOT_QDW_DSP_WORDS)       /* words before the sums */
@@ -243,14 +243,13 @@ AOT_INLINE void aot_qdw_dsp_store(int8_t *y0, int8_t *y1, const int32_t *sum, in
     }
 }
 
-/* Row oy of four channels, and with KIND 1 the next one, y1; without it y1 is y0. x, y: at the
- * group's first channel of the image (a table x: as it is). */
+/* Row oy of four channels, and with 2 for `rows` (KIND 1 alone) the next one, y1; without it y1 is
+ * y0. x, y: at the group's first channel of the image (a table x: as it is). */
 AOT_INLINE void aot_qdw_dsp_rows_of(int8_t *y0, int8_t *y1, const int8_t *x, const int32_t *bias,
                                     uint32_t *scratch, const aot_qconv_s8_params *p,
                                     const aot_dsp_out *o, int32_t oy, int32_t channel, int RQ,
-                                    int PC, int KIND, int CLIP) {
+                                    int PC, int KIND, int CLIP, int rows) {
     const int32_t s = KIND == 1 ? 1 : 2, tile = AOT_QDW_DSP_TILE / s;
-    const int32_t rows = KIND == 1 ? AOT_QDW_DSP_ROWS : 1;
     const int32_t read = rows == 1 || y1 == y0 ? 3 : 4;
     int32_t *const sum = (int32_t *)(scratch + AOT_QDW_DSP_SUMS);
     const int8_t *r[4];
@@ -353,8 +352,14 @@ AOT_INLINE void aot_qdwconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w,
             aot_qdw_dsp_weights(space + AOT_QDW_DSP_WEIGHTS, w + 9 * c);
             for (oy = p->y0; oy < p->y1; oy += rows, at += rows * row) {
                 int8_t *const next = rows == 2 && oy + 1 < p->y1 ? at + row : at;
-                aot_qdw_dsp_rows_of(at, next, AOT_ROWS_APART ? in : in + c, bias, space, p, &o, oy,
-                                    c, RQ, PC, KIND, CLIP);
+                const int8_t *const from = AOT_ROWS_APART ? in : in + c;
+                if (rows == 2 && (!AOT_ROWS_APART || next != at)) {
+                    aot_qdw_dsp_rows_of(at, next, from, bias, space, p, &o, oy, c, RQ, PC, KIND,
+                                        CLIP, 2);
+                } else {
+                    aot_qdw_dsp_rows_of(at, at, from, bias, space, p, &o, oy, c, RQ, PC, KIND, CLIP,
+                                        1);
+                }
             }
         }
     }

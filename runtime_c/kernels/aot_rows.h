@@ -17,12 +17,16 @@
 
 #ifdef AOT_ROW_TABLES
 #define AOT_ROWS_APART 1
+#ifndef AOT_ROW_BATCH
+#define AOT_ROW_BATCH 1 /* rows that a call makes at most */
+#endif
 #define AOT_AT(x, row, offset, linear)                                                             \
     (((const int8_t *const *)(const void *)(x))[row] + (ptrdiff_t)(offset))
 #define AOT_AT_F32(x, row, offset, linear)                                                         \
     ((const float *)(const void *)AOT_AT(x, row, 0, 0) + (ptrdiff_t)(offset))
 #else
 #define AOT_ROWS_APART 0
+#define AOT_ROW_BATCH 2 /* or more */
 #define AOT_AT(x, row, offset, linear) (linear)
 #define AOT_AT_F32(x, row, offset, linear) (linear)
 #endif

@@ -18,7 +18,7 @@ from aot.options import Options
 from aot.pipeline import compile_model, partition_model
 from aot.plan.plan_program import plan_programs
 from aot.plan.streaming.placed import place_rows
-from aot.plan.streaming.runs import runs_of, segmented
+from aot.plan.streaming.runs import in_batches, runs_of, segmented
 from aot.target import load_target, widths
 from streamed_graphs import Made, random_network
 
@@ -50,7 +50,7 @@ def network() -> tuple[Program, Plan]:
 
 def test_random_graphs_without_a_finding() -> None:
     """All runs of random graphs, by rows whether that needs less memory or not."""
-    streamed = 0
+    streamed = batches = 0
     for seed in range(10 * GRAPHS):
         floats = seed % 3 == 0
         options = Options(name="net", target="cortex-m4", accuracy="strict" if floats else "normal")
@@ -61,8 +61,12 @@ def test_random_graphs_without_a_finding() -> None:
         made = segmented(program, runs_of(program)[0])
         if made.segments:
             check_rows(made, place_rows(made))
+            several = in_batches(made)
+            check_rows(several, place_rows(several))
+            batches += several is not made
             streamed += 1
         if streamed == GRAPHS:
+            assert batches > GRAPHS // 4
             return
     raise AssertionError(f"only {streamed} graphs are streamed")
 
@@ -80,6 +84,23 @@ def test_a_row_is_made_once(network: tuple[Program, Plan]) -> None:
         wrong = replace(program, segments=(replace(segment, steps=steps), *program.segments[1:]))
         with pytest.raises(InternalError, match="rows once each"):
             check_rows(wrong, plan)
+
+
+def test_rows_of_a_step_follow_each_other(network: tuple[Program, Plan]) -> None:
+    program = in_batches(network[0])
+    plan = place_rows(program)
+    check_rows(program, plan)
+    wide = [c for c in program.calls if c.rowwise and c.rowwise.batch > 1]
+    assert {c.rowwise.lead for c in wide if c.rowwise} == {0, 1}
+    for call in wide:
+        assert call.rowwise
+        root = program.base(call.writes()[0])[0]
+        first, *_, last = call.rowwise.made(1)
+        assert last == first + 1
+        offsets = list((plan.rows or {})[root])
+        offsets[last] += 4
+        with pytest.raises(InternalError, match="is not behind"):
+            check_rows(program, replace(plan, rows={**(plan.rows or {}), root: tuple(offsets)}))
 
 
 def test_planted_faults(network: tuple[Program, Plan]) -> None:

@@ -14,7 +14,9 @@ import pytest
 import aot
 from aot.cli import main
 from aot.npz import read_npz
+from aot.plan import plan_program
 from aot.target import load_target
+from streamed_graphs import Made
 from targets.images import ROOT, need_tools
 
 CASES = (
@@ -46,6 +48,45 @@ def test_fits_and_gives_the_quantised_values_of_the_host(
     for key, quantised in results[0].items():
         np.testing.assert_array_equal(quantised, results[1][key], err_msg=key)
         assert len(np.unique(quantised)) > 1
+
+
+def test_steps_of_two_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Convolutions of each kind and odd heights, two rows at a time, as whole tensors give."""
+    need_tools("cortex-m4")
+    monkeypatch.setattr(plan_program, "MORE", 9.0)
+    made = Made(11)
+    value = made.values[0]
+    for size, stride, depthwise in (
+        (3, 1, 0),
+        (3, 1, 1),
+        (1, 1, 0),
+        (3, 2, 1),
+        (5, 1, 1),
+        (3, 1, 0),
+    ):
+        name, (channels, height, width) = value
+        wide = channels if depthwise else 12
+        attrs = {"group": channels if depthwise else 1, "strides": [stride] * 2}
+        kernel = made.weights(wide, 1 if depthwise else channels, size, size)
+        values = made.quantised_values(name)
+        real = made.net.add("Conv", values, kernel, **attrs, pads=[size // 2] * 4)
+        value = made.made(real, (wide, -(-height // stride), -(-width // stride)))
+    model = made.net.model(**{value[0]: np.int8})
+    found = []
+    for objective in ("latency", "ram"):
+        bundle = aot.compile(
+            model, tmp_path / objective, target="cortex-m4", objective=objective, name="net"
+        )
+        given = bundle.build().manifest["inputs"][0]
+        x = np.random.default_rng(4).integers(-128, 128, given["shape"]).astype(np.int8)
+        np.savez(tmp_path / "in.npz", **{given["name"]: x})
+        files = ["--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "out.npz")]
+        assert main(["run", str(bundle.out), *files]) == 0
+        found += list(read_npz(tmp_path / "out.npz").values())
+    text = (tmp_path / "ram/bundle/src/net_rows.c").read_text()
+    assert text.count("r = step * 2") and text.count("step > 0 ? step * 2 - 1 : 0")
+    np.testing.assert_array_equal(*found)
+    assert len(np.unique(found[0])) > 9
 
 
 def test_firmware_takes_the_lines_of_a_camera(tmp_path: Path) -> None:

@@ -91,7 +91,8 @@ class QConv:
             return None
         window = Window(1, self.ih, self.kh, self.sh, self.dh, self.pt)
         fields = (("ih", -1, "rows"), ("pt", -1, "above"), ("oh", -1, "one"), ("y1", -1, "one"))
-        return Rowwise(self.oh, (0, *others), window, fields)
+        most = 2 if self.simd == "dsp" and not others else 1
+        return Rowwise(self.oh, (0, *others), window, fields, most=most)
 
     def fields(self) -> dict[str, int]:
         """The kernel's parameters for all rows of the output."""

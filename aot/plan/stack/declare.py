@@ -163,7 +163,7 @@ def _of_rows(call: Call, word: int, program: Program) -> int:
     segments = [s for s in program.segments if call.rowwise and call.region == STREAMED]
     if not segments or call.rowwise is None:
         return 4 * params + 2 * word if program.slices else 0
-    span = call.rowwise.window.span if call.rowwise.window else 0
+    span = call.rowwise.span
     return 4 * params + word * (span + 2 * 12) + 2 * max(s.last + 1 - s.first for s in segments)
 
 

@@ -133,7 +133,8 @@ class _Count:
             own = sum(self.program.tensors[n].nbytes for n in of_scratch(self.program, call))
             self.brief(t, own)
             born = self.born.setdefault(root_of[index], {})
-            born.setdefault(0 if call.rowwise.sums else step, t)
+            for row in (0,) if call.rowwise.sums else call.rowwise.made(step):
+                born.setdefault(row, t)
             if call.rowwise.sums and step == 0:
                 self.change[t] += call.rowwise.sums
                 self.change[-1] -= call.rowwise.sums

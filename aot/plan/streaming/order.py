@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aot.ir.program import Access, Arg, Call, Program, Role
+from aot.ir.rows import Rowwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,14 @@ class Run:
         assert rowwise is not None
         for reads in self.sources[index]:
             if rowwise.window is not None and reads.arg == rowwise.window.arg:
-                yield reads.arg, reads.root, rowwise.window.rows(step)
+                rows = [rowwise.window.rows(r) for r in self.made(rowwise, step)]
+                yield reads.arg, reads.root, tuple(sorted(set().union(*rows)))
             else:
                 yield reads.arg, reads.root, (step,)
+
+    def made(self, rowwise: Rowwise, step: int) -> Sequence[int]:
+        """The rows of the result that a step makes, or of the operand that it sums."""
+        return (step,) if rowwise.sums else rowwise.made(step)
 
     def ends(self) -> list[int]:
         """Calls whose result no other call of the run reads."""
@@ -104,7 +110,10 @@ class Run:
         """A call that has to make a row before call `index` can make its next one."""
         for _, root, rows in self.needs(index, made[index]):
             source = self.producer.get(root)
-            if source is not None and rows and made[source] <= rows[-1]:
+            if source is None or not rows:
+                continue
+            own = self.program.calls[source].rowwise
+            if own is not None and made[source] * own.batch - own.lead <= rows[-1]:
                 return source
         return None
 

@@ -75,9 +75,10 @@ def _plan(
     found: dict[str, list[int]] = {n: [] for s in program.segments for n in s.tensors}
     for segment in program.segments:
         for name in segment.tensors:
-            while (made := row_name(name, len(found[name]))) in places:
+            while (made := row_name(name, len(found[name]))) in whole.tensors:
                 # Rows are numbered without gaps: the first name that is missing ends the list.
-                found[name].append(places[made])
+                root, offset = whole.base(made)
+                found[name].append(places[root] + offset)
     rows = {name: tuple(offsets) for name, offsets in found.items()}
     rows |= {n: (offset,) for n, offset in places.items() if n.endswith(SUMS)}
     placements = {}

@@ -147,6 +147,36 @@ def _segment(program: Program, first: int, last: int) -> Segment | None:
     return Segment(first, last, run.steps(), (*rows, *dict.fromkeys(scratch)))
 
 
+def in_batches(program: Program) -> Program:
+    """`program` with as many rows in each step of its segments as the kernels want at a time.
+
+    The first step of a call is cut so that its batches end where its readers need rows: then no row
+    is made before its time.
+    """
+    calls = list(program.calls)
+    for segment in program.segments:
+        run = Run(program, segment.first, segment.last)
+        goal = dict.fromkeys(range(segment.first, segment.last + 1), 0)  # rows of the first result
+        for index in sorted(goal, reverse=True):
+            rowwise = calls[index].rowwise
+            assert rowwise is not None
+            if rowwise.most > 1:
+                batch = min(rowwise.most, rowwise.height)
+                rowwise = replace(rowwise, batch=batch, lead=-(goal[index] + 1) % batch)
+                calls[index] = replace(calls[index], rowwise=rowwise)
+                run.program = replace(program, calls=tuple(calls))
+            step = (goal[index] + rowwise.lead) // rowwise.batch
+            for _, root, rows in run.needs(index, step):
+                source = run.producer.get(root)
+                if source is not None and rows:
+                    goal[source] = max(goal[source], rows[-1])
+    if calls == [*program.calls]:
+        return program
+    made = replace(program, calls=tuple(calls))
+    segments = (replace(s, steps=Run(made, s.first, s.last).steps()) for s in program.segments)
+    return replace(made, segments=tuple(segments))
+
+
 def rows_of(program: Program, first: int, last: int) -> list[str]:
     """The tensors that exist as rows only where calls `first` to `last` are a segment.
 

@@ -8,6 +8,7 @@ step may lie where a row was.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from aot.ir.dtypes import F32, U8
@@ -87,7 +88,8 @@ class _Unrolled:
             if i == 0 and not (rowwise.sums and step + 1 < rowwise.steps):
                 height = rowwise.height
                 row = 0 if rowwise.sums else step
-                args.append(self.row(arg, row, height, rowwise.pieces(0)))
+                made = [row] if rowwise.batch == 1 else rowwise.made(step)
+                args.append(self.rows(arg, made, height, rowwise.pieces(0)))
             elif i in needs:
                 window = rowwise.window
                 height = window.height if window and window.arg == i else rowwise.height
@@ -128,6 +130,26 @@ class _Unrolled:
             self.tensors[made] = own
         stays = row and pieces > 1 and root not in self.gone and arg.access is Access.WRITE
         return Arg(made, Access.READ_WRITE if stays else arg.access)
+
+    def rows(self, arg: Arg, rows: Sequence[int], height: int, pieces: int) -> Arg:
+        """Rows of a result that follow each other: a tensor, of which each row is a view."""
+        if len(rows) == 1:
+            return self.row(arg, rows[0], height, pieces)
+        root, _ = self.program.base(arg.tensor)
+        tensor = self.program.tensors[root]
+        size = tensor.nbytes // height
+        made = f"{root}@{rows[0]}-{rows[-1]}"
+        view = None if root in self.gone else View(root, rows[0] * size)
+        role = Role.TEMP if view is None else tensor.role
+        shape = (len(rows) * size,)
+        self.tensors[made] = Tensor(
+            made, shape, U8, role, onnx_name=made, view=view, align=ROW_ALIGN
+        )
+        for k, row in enumerate(rows):
+            own = row_name(root, row)
+            part = View(made, k * size)
+            self.tensors[own] = Tensor(own, (size,), U8, role, onnx_name=own, view=part, align=1)
+        return Arg(made, arg.access)
 
     def piece(self, arg: Arg, step: int) -> Arg:
         """What a step has for scratch."""
