@@ -7,10 +7,13 @@ PYTHON ?= python3
 APT_RUN  := gcc libc6-dev make cmake python3-venv \
   gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm
 APT_TEST := g++ zsh fish clang libclang-rt-14-dev llvm git libdnnl-dev libopenblas-dev \
+  libxnnpack-dev libpthreadpool-dev \
   qemu-system-misc qemu-user \
   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
   gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross \
   gcc-i686-linux-gnu libc6-dev-i386-cross
+# Libraries for arm64, which tests run under qemu-user: unpacked into build/arm64, not installed.
+ARM64_TEST := libxnnpack0 libxnnpack-dev libpthreadpool0 libpthreadpool-dev libcpuinfo0
 # What only static analysis, the package for Cargo (260 MB) and proofs need.
 APT_FULL := clang-tidy cppcheck rustc cargo
 # A browser, and npm for what checks pages in it.

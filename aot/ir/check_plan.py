@@ -183,12 +183,17 @@ def _touches(
             continue
         owner = roots[arg.tensor][0]
         if owner.role not in (Role.TEMP, Role.SCRATCH):
+            if call.beyond and arg.access is Access.READ and owner.role is not Role.CONST:
+                what = f"call {step} ({call.kernel}) reads past the end of {arg.tensor}"
+                raise InternalError(f"{what}, which is the caller's")
             continue
         place = plan.placements.get(arg.tensor)
         if place is None:
             raise InternalError(f"call {step} ({call.kernel}): {arg.tensor} has no place")
         nbytes = program.tensors[arg.tensor].nbytes
         begin, end = place.offset + arg.begin, place.offset + nbytes
+        if arg.access is Access.READ and end + call.beyond > plan.arena_bytes:
+            raise InternalError(f"call {step} ({call.kernel}) reads {arg.tensor} past the arena")
         found.append(_Touch(index, arg.tensor, owner.name, begin, end, arg.access))
     return found
 

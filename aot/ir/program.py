@@ -246,7 +246,8 @@ class Call:
     and for false of the first argument. `header` is the file that defines the kernel,
     `status` tells that it returns an aot_status. `async_kernels` are two kernels (start, wait) that
     may be called in its place with other calls in between (aot/plan/async_overlap.py). `rowwise`
-    says how the call makes one row of its result, None if it cannot.
+    says how the call makes one row of its result, None if it cannot. It may read `beyond` bytes
+    past the end of each operand (aot/plan/overread.py).
     """
 
     kernel: str
@@ -264,6 +265,7 @@ class Call:
     steps: Steps | None = None
     async_kernels: tuple[str, str] | None = None
     rowwise: Rowwise | None = None
+    beyond: int = 0
 
     def pointers(self) -> Iterator[Arg]:
         """The pointer arguments, in order."""

@@ -54,6 +54,8 @@ def assign_layouts(
             for name, v in match.values.items()
             if v is not None
         }
+        if selected.backend == "c":
+            incoming = {n: _portable(match, n, at, vlen) for n, at in incoming.items()}
         wanted = wanted_layouts(selected.pattern, match, incoming, vlen)
         layouts = {name: wanted.get(name, PLAIN) for name in match.values}
         for name in match.output_names:
@@ -69,6 +71,13 @@ def assign_layouts(
 def promised(layout: Layout, own: bool) -> Layout:
     """Zeros in pad lanes are a promise a backend's kernels make to each other only."""
     return layout if own else Layout(layout.block)
+
+
+def _portable(match: Match, name: str, layout: Layout, vlen: int) -> Layout:
+    """`layout` as portable C sees it: kernels of floats know blocks of `vlen` channels alone."""
+    value = match.values[name]
+    known = layout.block in (0, vlen) or value is None or value.dtype.nbytes == 1
+    return layout if known else PLAIN
 
 
 def wanted_layouts(

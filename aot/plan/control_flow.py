@@ -11,6 +11,7 @@ from dataclasses import replace
 from aot.ir.check_program import check_program
 from aot.ir.program import Body, Call, Program
 from aot.plan.memory.plan import plan_memory
+from aot.plan.overread import readable
 from aot.plan.schedule import schedule
 from aot.target import Target
 
@@ -41,7 +42,7 @@ def arena_of(call: Call) -> tuple[int, int]:
 
 def _planned(body: Body, target: Target, effort: int) -> Body:
     program = plan_subprograms(body.program, target, effort)
-    program = schedule(program)
+    program = schedule(readable(program))
     check_program(program, part=True)
     plan = plan_memory(program, target, effort=effort)
     return replace(body, program=program, plan=plan)

@@ -20,6 +20,7 @@ from aot.partition.result import Partition
 from aot.plan.async_overlap import overlap
 from aot.plan.control_flow import plan_subprograms
 from aot.plan.memory.plan import plan_memory
+from aot.plan.overread import readable
 from aot.plan.schedule import schedule
 from aot.plan.stack.declare import declared
 from aot.plan.statics import static_bytes
@@ -59,7 +60,7 @@ def plan_programs(
         # The arenas of bodies are scratch of the calls that run them, so they come first.
         program = stage("bodies", partial(plan_subprograms, program, chip, effort))
         order = _overlapped if options.objective in ("latency", "energy") else schedule
-        program = stage("schedule", partial(order, stage_outputs(program)), Program.text)
+        program = stage("schedule", partial(order, readable(stage_outputs(program))), Program.text)
         check_program(program)
         by_rows = options.objective == "ram" or bool(options.push)
         program, plan = stage("plan", partial(_planned, program, chip, effort, by_rows), _text)

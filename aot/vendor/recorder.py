@@ -250,15 +250,17 @@ class Recorder:
         comment: str = "",
         async_kernels: tuple[str, str] | None = None,
         rowwise: Rowwise | None = None,
+        beyond: int = 0,
     ) -> Call:
         """Record one call: pointers in order, then the params, then `instance` constants.
 
         A value the match defines is written the first time it appears, anything else is read,
         unless wrapped in `read`, `write` or `update`. None passes a null pointer. `inplace` lists
-        (output, input) operands that may share one address. `async_kernels` are kernels that start
-        and await the kernel's work: start has the same arguments, wait those that are no constants.
-        `rowwise` says how the kernel makes its result row by row, None if it cannot. Raises
-        BackendError for a name that is no identifier of C, or operands that C cannot pass.
+        (output, input) operands that may share one address. `async_kernels` start and await the
+        kernel's work: start has the same arguments, wait those that are no constants. `rowwise`
+        says how the kernel makes its result row by row (None: it cannot), `beyond` how many bytes
+        it may read past the end of each operand. Raises BackendError for a name that is no
+        identifier of C, or operands that C cannot pass.
         """
         if not re.fullmatch(r"[A-Za-z_]\w*", kernel, re.ASCII):
             raise BackendError(f"a kernel is called {kernel!r} (needs an identifier of C)")
@@ -280,6 +282,7 @@ class Recorder:
             status,
             async_kernels=async_kernels,
             rowwise=rowwise,
+            beyond=beyond,
         )
         self._written.update(call.writes())
         self.calls.append(call)
@@ -427,9 +430,7 @@ class Recorder:
         return file
 
     def _argument(self, operand: Operand) -> Arg | Scalar:
-        """A number, or None for NULL, by value; else a pointer, which writes to what holds nothing
-        yet.
-        """
+        """A number, or None for NULL, by value; else a pointer, which writes where nothing is."""
         if operand is None:
             return Scalar(0, "void *")
         if isinstance(operand, bool | int):

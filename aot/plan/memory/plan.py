@@ -13,6 +13,7 @@ from aot.plan.memory.frame import framed, in_arena
 from aot.plan.memory.live import uses_of
 from aot.plan.memory.pack import EFFORT, Packing, pack
 from aot.plan.memory.states import states_last
+from aot.plan.overread import end_of_reads
 from aot.target import Target
 
 
@@ -34,9 +35,10 @@ def plan_memory(program: Program, target: Target | None = None, effort: int = EF
         for group in aliases.groups
         for root, offset in group.members
     }
+    placements = _placements(program, roots)
     return Plan(
-        _placements(program, roots),
-        packing.height,
+        placements,
+        max(packing.height, end_of_reads(program, placements)),
         packing.lower_bound,
         logical_bound(program, aliases),
         packing.optimal,

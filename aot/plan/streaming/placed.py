@@ -18,6 +18,7 @@ from aot.plan.memory.frame import framed, in_arena
 from aot.plan.memory.live import Use, segments, uses_of
 from aot.plan.memory.pack import EFFORT, Buffer, Packing
 from aot.plan.memory.plan import logical_bound
+from aot.plan.overread import end_of_reads
 from aot.plan.streaming.repair import pack_rows
 from aot.plan.streaming.unrolled import SUMS, row_name, unrolled
 
@@ -91,7 +92,7 @@ def _plan(
     caller = [n for n in (*program.inputs, *program.outputs) if n not in arena]
     plan = Plan(
         placements,
-        packing.height,
+        max(packing.height, end_of_reads(program, placements)),
         packing.lower_bound,
         logical_bound(whole, decide(whole)),
         packing.optimal,
