@@ -13,7 +13,7 @@ APT_TEST := g++ zsh fish clang libclang-rt-14-dev llvm git libdnnl-dev libopenbl
   gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross \
   gcc-i686-linux-gnu libc6-dev-i386-cross
 # Libraries for arm64, which tests run under qemu-user: unpacked into build/arm64, not installed.
-ARM64_TEST := libxnnpack0 libxnnpack-dev libpthreadpool0 libpthreadpool-dev libcpuinfo0
+ARM64_FULL := libxnnpack0 libxnnpack-dev libpthreadpool0 libpthreadpool-dev libcpuinfo0
 # What only static analysis, the package for Cargo (260 MB) and proofs need.
 APT_FULL := clang-tidy cppcheck rustc cargo
 # A browser, and npm for what checks pages in it.
@@ -66,7 +66,10 @@ build/axe:
 	$(APT) $(APT_PAGES)
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix $@ axe-core@4.14.1
 
-full-tests: $(VENV)/.test build/axe
+build/arm64: scripts/arm64_sysroot.sh
+	sh scripts/arm64_sysroot.sh $@ $(ARM64_FULL)
+
+full-tests: $(VENV)/.test build/axe build/arm64
 	$(APT) $(APT_FULL)
 	$(PIP) --extra-index-url $(TORCH) -e '.[zig,torch]'
 	AOT_FULL=1 $(PY) -m pytest -n $(JOBS)

@@ -36,12 +36,13 @@ def plan_memory(program: Program, target: Target | None = None, effort: int = EF
         for root, offset in group.members
     }
     placements = _placements(program, roots)
+    height = max(packing.height, end_of_reads(program, placements))
     return Plan(
         placements,
-        max(packing.height, end_of_reads(program, placements)),
+        height,
         packing.lower_bound,
         logical_bound(program, aliases),
-        packing.optimal,
+        packing.optimal and height == packing.height,
         max((g.align for g in aliases.groups), default=64),
         sum(program.tensors[n].nbytes for n in caller),
         program.schedule_optimal,

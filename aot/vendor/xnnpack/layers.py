@@ -25,6 +25,7 @@ from aot.vendor import (
     quantised,
     wildcard,
 )
+from aot.vendor.xnnpack import cases
 from aot.vendor.xnnpack.base import (
     FLOATS,
     Checks,
@@ -257,7 +258,7 @@ def _scales(pair: QuantisedPair) -> tuple[bool, str]:
 
 _x, _pair, _roi = wildcard("x"), tuple(map(wildcard, "ab")), ("roi", "scales", "sizes")
 _positions, _pool, _op = last("x", "y"), {"_outputs": ["pool"]}, {"_outputs": ["op"]}
-for _name, _graph, _checks, _lower, _layouts in (
+for _name, _graph, _checks, _lower, _layouts, _cases in (
     (
         "pool",
         activated(
@@ -266,8 +267,9 @@ for _name, _graph, _checks, _lower, _layouts in (
         (*FLOATS, window_fits),
         to_pool,
         _positions,
+        cases.pool,
     ),
-    ("qmaxpool", OP.MaxPool(_x, **_pool), (window_fits,), to_pool, _positions),
+    ("qmaxpool", OP.MaxPool(_x, **_pool), (window_fits,), to_pool, _positions, cases.qmaxpool),
     (
         "mean",
         activated(
@@ -279,6 +281,7 @@ for _name, _graph, _checks, _lower, _layouts in (
         (*FLOATS, mean_fits),
         to_mean,
         _positions,
+        cases.mean,
     ),
     (
         "qmean",
@@ -286,15 +289,24 @@ for _name, _graph, _checks, _lower, _layouts in (
         (qmean_fits,),
         to_mean,
         _positions,
+        QuantisedPool.average_cases,
     ),
-    ("softmax", OP.Softmax(_x), (*FLOATS, rows_fit), to_rows, rows_layouts),
-    ("prelu", OP.PRelu(_x, wildcard("slope")), (*FLOATS, rows_fit), to_rows, rows_layouts),
+    ("softmax", OP.Softmax(_x), (*FLOATS, rows_fit), to_rows, rows_layouts, cases.softmax),
+    (
+        "prelu",
+        OP.PRelu(_x, wildcard("slope")),
+        (*FLOATS, rows_fit),
+        to_rows,
+        rows_layouts,
+        cases.prelu,
+    ),
     (
         "resize",
         OP.Resize(_x, *map(wildcard, _roi), _optional=3),
         (*FLOATS, resize_fits),
         to_resize,
         _positions,
+        cases.resize,
     ),
     (
         "unary",
@@ -306,6 +318,7 @@ for _name, _graph, _checks, _lower, _layouts in (
         (*FLOATS, factor_fits),
         to_unary,
         lambda m, incoming, vlen: {"x": incoming["x"], "y": Layout(incoming["x"].block)},
+        cases.unary,
     ),
     (
         "pair",
@@ -313,6 +326,7 @@ for _name, _graph, _checks, _lower, _layouts in (
         (*FLOATS, pair_fits),
         to_pair,
         pair_layouts,
+        cases.pair,
     ),
     (
         "extremum",
@@ -320,6 +334,7 @@ for _name, _graph, _checks, _lower, _layouts in (
         (*FLOATS, pair_fits),
         to_pair,
         pair_layouts,
+        cases.pair,
     ),
     (
         "qpair",
@@ -327,6 +342,7 @@ for _name, _graph, _checks, _lower, _layouts in (
         (pair_fits, qpair_fits),
         to_pair,
         pair_layouts,
+        QuantisedPair.cases,
     ),
 ):
-    declare(_name, _graph, _checks, _lower, _layouts)
+    declare(_name, _graph, _checks, _lower, _layouts, _cases)

@@ -26,8 +26,10 @@ from aot.vendor import (
     either,
     f32,
     quantised,
+    quantised_values,
     wildcard,
 )
+from aot.vendor.xnnpack import cases
 from aot.vendor.xnnpack.base import (
     FLOATS,
     Checks,
@@ -149,13 +151,21 @@ def transposed_cases() -> Iterator[Case]:
     return (c for c in conv_cases() if "conv.group" not in c.attrs)
 
 
+def one_scale_cases() -> Iterator[Case]:
+    """Quantised transposed convolutions whose weights have one scale, which the library needs."""
+    x, w = quantised_values(1, 5, 4, 3), quantised_values(5, 6, 3, 3)
+    for steps in ([1, 1], [2, 2]):
+        named: dict[str, Any] = {"conv.strides": steps, "conv.pads": [1, 1, 1, 1]}
+        yield QuantisedProduct.example(x, w, 1, per_channel=False, **named)
+
+
 CONVOLUTIONS: dict[str, Any] = {
     "Conv": QuantisedProduct.conv_cases,
-    "ConvTranspose": QuantisedProduct.transposed_cases,
+    "ConvTranspose": one_scale_cases,
 }
 _dot = OP.MatMul(wildcard("a"), wildcard("b"), _outputs=["node"])
 _gemm = OP.Gemm(*map(wildcard, "abc"), _outputs=["node"], _optional=1)
-for _name, _graph, _checks, _lower, _layouts, _cases in (
+for _name, _graph, _checks, _lower, _layouts, _examples in (
     *(
         (
             op.lower(),
@@ -174,9 +184,9 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
             (conv_fits, product_fits),
             to_product,
             last("x", "y"),
-            cases,
+            examples,
         )
-        for op, cases in CONVOLUTIONS.items()
+        for op, examples in CONVOLUTIONS.items()
     ),
     (
         "dense",
@@ -184,7 +194,7 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (*FLOATS, dense_fits),
         to_dense,
         last(),
-        tuple,
+        cases.dense,
     ),
     (
         "qdense",
@@ -195,4 +205,4 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         QuantisedProduct.dense_cases,
     ),
 ):
-    declare(_name, _graph, _checks, _lower, _layouts, _cases)
+    declare(_name, _graph, _checks, _lower, _layouts, _examples)
