@@ -25,7 +25,6 @@ from aot.vendor import (
     quantised,
     wildcard,
 )
-from aot.vendor.xnnpack import cases
 from aot.vendor.xnnpack.base import (
     FLOATS,
     Checks,
@@ -39,6 +38,16 @@ from aot.vendor.xnnpack.base import (
     last,
     run,
     windows,
+)
+from aot.vendor.xnnpack.cases import (
+    mean_cases,
+    pair_cases,
+    pool_cases,
+    prelu_cases,
+    qmaxpool_cases,
+    resize_cases,
+    softmax_cases,
+    unary_cases,
 )
 
 #: Operators of one operand by their numbers in aot_xnnpack.c; Mul is one of a value by itself.
@@ -267,9 +276,9 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (*FLOATS, window_fits),
         to_pool,
         _positions,
-        cases.pool,
+        pool_cases,
     ),
-    ("qmaxpool", OP.MaxPool(_x, **_pool), (window_fits,), to_pool, _positions, cases.qmaxpool),
+    ("qmaxpool", OP.MaxPool(_x, **_pool), (window_fits,), to_pool, _positions, qmaxpool_cases),
     (
         "mean",
         activated(
@@ -281,7 +290,7 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (*FLOATS, mean_fits),
         to_mean,
         _positions,
-        cases.mean,
+        mean_cases,
     ),
     (
         "qmean",
@@ -291,14 +300,14 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         _positions,
         QuantisedPool.average_cases,
     ),
-    ("softmax", OP.Softmax(_x), (*FLOATS, rows_fit), to_rows, rows_layouts, cases.softmax),
+    ("softmax", OP.Softmax(_x), (*FLOATS, rows_fit), to_rows, rows_layouts, softmax_cases),
     (
         "prelu",
         OP.PRelu(_x, wildcard("slope")),
         (*FLOATS, rows_fit),
         to_rows,
         rows_layouts,
-        cases.prelu,
+        prelu_cases,
     ),
     (
         "resize",
@@ -306,7 +315,7 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (*FLOATS, resize_fits),
         to_resize,
         _positions,
-        cases.resize,
+        resize_cases,
     ),
     (
         "unary",
@@ -318,7 +327,7 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (*FLOATS, factor_fits),
         to_unary,
         lambda m, incoming, vlen: {"x": incoming["x"], "y": Layout(incoming["x"].block)},
-        cases.unary,
+        unary_cases,
     ),
     (
         "pair",
@@ -326,7 +335,7 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (*FLOATS, pair_fits),
         to_pair,
         pair_layouts,
-        cases.pair,
+        pair_cases,
     ),
     (
         "extremum",
@@ -334,7 +343,7 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (*FLOATS, pair_fits),
         to_pair,
         pair_layouts,
-        cases.pair,
+        pair_cases,
     ),
     (
         "qpair",

@@ -29,7 +29,6 @@ from aot.vendor import (
     quantised_values,
     wildcard,
 )
-from aot.vendor.xnnpack import cases
 from aot.vendor.xnnpack.base import (
     FLOATS,
     Checks,
@@ -43,6 +42,7 @@ from aot.vendor.xnnpack.base import (
     run,
     windows,
 )
+from aot.vendor.xnnpack.cases import dense_cases
 
 
 def conv_fields(m: Match) -> Fields:
@@ -194,7 +194,7 @@ for _name, _graph, _checks, _lower, _layouts, _examples in (
         (*FLOATS, dense_fits),
         to_dense,
         last(),
-        cases.dense,
+        dense_cases,
     ),
     (
         "qdense",
