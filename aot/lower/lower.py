@@ -31,9 +31,10 @@ from aot.options import Options
 from aot.partition.assign_layouts import Placed, assign_layouts
 from aot.partition.result import BodyPart, Partition, Selected
 from aot.target import Target
+from aot.vendor.arguments import Handle, Used
 from aot.vendor.backend import RegionView
 from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Handle, Recorder, Used, layout_name
+from aot.vendor.recorder import Recorder, layout_name
 
 __all__ = ["Recorder", "lower", "lower_body", "lower_part"]
 

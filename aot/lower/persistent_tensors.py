@@ -23,8 +23,9 @@ from aot.shapes.dynamic.dims import KEPT_SIZE, RUN_TIME_SHAPES
 from aot.shapes.dynamic.input_dims import dimensions_of
 from aot.shapes.dynamic.kept_dims import kept_sizes
 from aot.target import Target
+from aot.vendor.arguments import Handle
 from aot.vendor.match import ValueRef
-from aot.vendor.recorder import ALIGN, Handle, Recorder
+from aot.vendor.recorder import ALIGN, Recorder
 
 #: Records the copy of a value to the tensor of that name.
 Fill = Callable[[Recorder, str, ValueRef], None]

@@ -6,8 +6,9 @@ from __future__ import annotations
 import math
 
 from aot.ir.dtypes import F4E2M1, F8E8M0, F32, S8, U8, DType
+from aot.vendor.arguments import Handle, Used
 from aot.vendor.match import ValueRef
-from aot.vendor.recorder import Handle, Recorder, Used
+from aot.vendor.recorder import Recorder
 
 HEADER = "aot_packed.h"
 #: Types converted by way of another one.

@@ -25,8 +25,9 @@ from aot.shapes.dynamic.rules import dynamic, needed, only_first
 from aot.shapes.dynamic.windows import windowed
 from aot.shapes.partial_values import PartialValues
 from aot.vendor import Layout, Match, Pattern, WindowShape
+from aot.vendor.arguments import ParamFields
 from aot.vendor.cases import Case, case, f32, ints
-from aot.vendor.recorder import ParamFields, Recorder
+from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import stored
 
 AVERAGE, MAX = 0, 1  # AOT_GLOBALPOOL_* of runtime_c/kernels/aot_globalpool_f32.h

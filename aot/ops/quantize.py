@@ -38,9 +38,10 @@ from aot.shapes.dynamic.dims import DynamicDims, axis_of, refused, zero_padding
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.operands import Shape, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import PartialValues
+from aot.vendor.arguments import ParamFields
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import ParamFields, Recorder
+from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import split_at
 
 QUANTISED: tuple[DType, ...] = (S8, U8, S16, U16, *FLOAT8, *PACKED)

@@ -19,7 +19,8 @@ from aot.ops.registry import op
 from aot.shapes.checks import checks, shape_at
 from aot.shapes.partial_values import PartialValues
 from aot.vendor import Case, Match, Pattern, ValueRef, case, f32
-from aot.vendor.recorder import Handle, ParamFields, Recorder, Used
+from aot.vendor.arguments import Handle, ParamFields, Used
+from aot.vendor.recorder import Recorder
 
 # In the order of AOT_RNN_* of runtime_c/kernels/aot_rnn_f32.h: defaults of alpha and beta, None
 # where the function has no such parameter, NaN where it has one without a default: ONNX names none,

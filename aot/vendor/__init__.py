@@ -9,6 +9,7 @@ from aot.errors import BackendError, InternalError, UnsupportedError, UsageError
 from aot.ir.dtypes import BF16, F32, S8, U8, DType
 from aot.ir.layout import PLAIN, Layout
 from aot.vendor.activations import ACTIVATIONS, Act
+from aot.vendor.arguments import Handle, Operand, StateHandle
 from aot.vendor.backend import Backend, BackendOptions, Limits, Pattern, RegionView, Speed
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import channels_last
@@ -24,7 +25,7 @@ from aot.vendor.quantised_pool import QuantisedPool
 from aot.vendor.quantised_product import QuantisedProduct
 from aot.vendor.quantised_softmax import QuantisedSoftmax
 from aot.vendor.quantised_table import QuantisedTable
-from aot.vendor.recorder import Handle, Operand, Recorder, StateHandle
+from aot.vendor.recorder import Recorder
 from aot.vendor.requant import FLOAT, TFLITE, multipliers
 from aot.vendor.resize import Resize
 from aot.vendor.strided_copy import copy_part, copy_permuted

@@ -24,6 +24,7 @@ class Act:
     beta: float = 0.0
 
     def __post_init__(self) -> None:
+        """Round `alpha` and `beta` to float32, which is what the kernel computes with."""
         for name in ("alpha", "beta"):
             object.__setattr__(self, name, float(np.float32(getattr(self, name))))
 
@@ -44,6 +45,7 @@ def _f32(value: Any) -> float:
 
 
 def _bound(value: Any, default: float) -> float:
+    """The constant bound of a Clip as a number; `default` where the bound is absent (None)."""
     return default if value is None else float(np.asarray(value.data).reshape(()))
 
 
@@ -53,6 +55,7 @@ def _clip(m: Match) -> Act:
 
 
 def _gelu(m: Match) -> Act:
+    """A Gelu by the tanh approximation or by the error function, as its attribute says."""
     return Act(10 if m.root.attr("approximate", "none") == "tanh" else 8)
 
 

@@ -120,68 +120,91 @@ class Pattern:
     _declared: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
     def check(self, function: Check) -> Check:
-        """Decorator: a generator of (condition, reason why not)."""
+        """Decorator: add a generator of (condition, reason for which the match is refused).
+
+        Every check added is asked; a match is refused if one condition is false.
+        """
         self._checks.append(function)
         return function
 
     def lower(self, function: Lowering) -> Lowering:
-        """Decorator: records the calls that compute a match."""
+        """Decorator: set the function that records the calls for a match, given (recorder,
+        match).
+        """
         self._lower = function
         return function
 
     def layouts(self, function: LayoutRule) -> LayoutRule:
-        """Decorator: maps names of the match to the layouts it wants, given what comes in."""
+        """Decorator: set the rule of layouts, given (match, incoming layouts by name, vector
+        width).
+
+        It returns the layout that each named operand and result should have; names left out are
+        plain.
+        """
         self._layouts = function
         return function
 
     def cost(self, function: Callable[[Match], float]) -> Callable[[Match], float]:
-        """Decorator: estimated time of a match in nanoseconds."""
+        """Decorator: set the function that estimates the time of a match in nanoseconds."""
         self._cost = function
         return function
 
     def infer(self, function: Infer) -> Infer:
-        """Decorator: shapes and dtypes of the outputs of an operator that ONNX does not know."""
+        """Decorator: set the shapes and types of the outputs of an operator that ONNX does not
+        know.
+
+        The function gets (node, inputs) and returns (shape, dtype) per output.
+        """
         self._infer = function
         return function
 
     @property
     def inference(self) -> Infer | None:
-        """The function given to `infer`, if any."""
+        """The function that was given to `infer`; None if there was none."""
         return self._infer
 
     def cases(self, function: Cases) -> Cases:
-        """Decorator: a generator of test cases (`aot.vendor.cases.case`)."""
+        """Decorator: add a generator of test cases, as `case` of aot/vendor/cases.py makes them."""
         self._cases.append(function)
         return function
 
     @property
     def size(self) -> int:
-        """Operators covered by a full match."""
+        """The number of operators that a full match covers, with the largest alternatives."""
         return size(self.graph)
 
     @property
     def operators(self) -> frozenset[tuple[str, str]]:
-        """The operators in the pattern, as (domain, name)."""
+        """Every operator that a match may hold, as (domain, name)."""
         return frozenset(all_ops(self.graph))
 
     def all_cases(self) -> Iterator[Any]:
-        """Every test case declared."""
+        """The test cases of all generators that were declared, in order."""
         for function in self._cases:
             yield from function()
 
     def match(self, root: ir.Node) -> Match | None:
-        """The match that ends at `root`, with no check applied, or None."""
+        """The preferred match whose last node is `root`, with no check applied; None if there is
+        none.
+        """
         return next(self.matches(root), None)
 
     def matches(self, root: ir.Node, excluded: Container[int] = ()) -> Iterator[Match]:
-        """Every match at `root`, the preferred one first, without nodes of id() in `excluded`."""
+        """Every match whose last node is `root`, the preferred one first, with no check applied.
+
+        `excluded` has the id() of nodes that no match may cover.
+        """
         if self._declared is None:
             self._declared = names(self.graph)
         for found in matches_at(self.graph, root, excluded):
             yield match_of(found, self.outputs, self.attrs, self._declared)
 
     def refusals(self, m: Match) -> list[str]:
-        """Every reason why a match cannot be computed; empty if it can."""
+        """Every reason why a match cannot be computed, from all checks; [] if it can be.
+
+        Elements of less than a byte are refused first unless the pattern says that it knows them.
+        """
+        # Checks of most patterns do not think of 4-bit elements, so nobody is asked about them.
         if not self.packed:
             small = [v.dtype for v in m.values.values() if v is not None and v.packed]
             if small:
@@ -194,22 +217,30 @@ class Pattern:
         return self._layouts is not None
 
     def choose_layouts(self, m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-        """Layouts wanted by name; names left out are plain."""
+        """The layouts that a match wants, by name of operand or result; names left out are plain.
+
+        `incoming` has the layouts of operands as they come, `vlen` is the vector width in float
+        lanes.
+        """
         return {} if self._layouts is None else self._layouts(m, incoming, vlen)
 
     @property
     def region_lowering(self) -> RegionLowering | None:
-        """What lowers the backend's regions as wholes, if anything does."""
+        """The function that lowers the backend's regions as wholes; None if it lowers match by
+        match.
+        """
         return self._region
 
     def record(self, c: Recorder, m: Match) -> None:
-        """Run the lowering; TypeError for a pattern that has none."""
+        """Record the calls of match `m` in `c` by the pattern's lowering; TypeError if it
+        has none.
+        """
         if self._lower is None:
             raise TypeError(f"pattern {self.backend}.{self.name} has no lowering")
         self._lower(c, m)
 
     def estimate(self, m: Match) -> float | None:
-        """Nanoseconds for a match, None if the backend does not say."""
+        """The estimated time of a match in nanoseconds; None if the backend gives no estimate."""
         return None if self._cost is None else self._cost(m)
 
 
@@ -349,9 +380,11 @@ class Backend:
 
     @property
     def region_check(self) -> RegionCheck | None:
-        """The function given to `fits`, if any."""
+        """The function that was given to `fits`; None if there was none."""
         return self._fits
 
     def ordered(self) -> list[Pattern]:
-        """Patterns in the order of trial: larger first, then priority, then declaration."""
+        """The patterns in the order of trial: more operators first, then higher priority, then as
+        declared.
+        """
         return sorted(self.patterns, key=lambda p: (-p.size, -p.priority))

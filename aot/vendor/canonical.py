@@ -52,7 +52,9 @@ class _Form:
 
 @cache
 def canonical_tables() -> dict[str, Any]:
-    """What canonical.json holds."""
+    """The tables of canonical.json by name: rewritten operators, dropped attributes, forms and
+    others.
+    """
     path = Path(__file__).with_name("canonical.json")
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
@@ -60,14 +62,24 @@ def canonical_tables() -> dict[str, Any]:
 
 @cache
 def _forms() -> tuple[_Form, ...]:
+    """The forms that normalise rewrites, as patterns; made once."""
     return tuple(_form(**row) for row in canonical_tables()["forms"])
 
 
 def _form(before: str, after: str, unless: str, floats: bool) -> _Form:
+    """A form from its row of canonical.json: `before` is an expression like `Add(x, const)`.
+
+    `after` names its replacement, `unless` an exception in words ("" for none); `floats` says that
+    only float values are rewritten.
+    """
     values: dict[str, Pat] = {}
     open_: set[int] = set()
 
     def read(node: ast.expr) -> Pat:
+        """The pattern of a part of the expression: a name, a constant, or a call of an operator.
+
+        A name is a wildcard, the same one wherever it occurs; `name := call` names a node.
+        """
         if isinstance(node, ast.Name):
             return values.setdefault(node.id, Var(node.id))
         if isinstance(node, ast.NamedExpr):
@@ -93,7 +105,7 @@ def _form(before: str, after: str, unless: str, floats: bool) -> _Form:
 
 
 def _readers(graph: Pat | Results) -> dict[int, int]:
-    """How many inputs read each operator, by id()."""
+    """How many inputs in the pattern read each operator, by the operator's id()."""
     counts: dict[int, int] = {}
     for part in parts(graph):
         for child in inside(part) if isinstance(part, OpPat) else ():
@@ -103,17 +115,22 @@ def _readers(graph: Pat | Results) -> dict[int, int]:
 
 
 def _bare(pattern: Pat | None) -> Pat | None:
-    """The pattern without what is asked of its value; the first output is the operator."""
+    """The pattern without conditions around it; the first output of an operator is the operator."""
     while isinstance(pattern, Where):
         pattern = pattern.pattern
     return pattern.op if isinstance(pattern, Output) and pattern.index == 0 else pattern
 
 
 def unseen(graph: Pat | Results, keeps: Collection[str] = ()) -> list[str]:
-    """What of a pattern is gone when it is matched, a sentence each; `keeps` are the backend's."""
+    """Why a pattern, or an alternative in it, never matches after normalise: one sentence per
+    reason.
+
+    [] if nothing of it is rewritten before. `keeps` are operators that the backend asks to keep.
+    """
     found: list[str] = []
     results = {id(_bare(r)) for r in inside(graph)} if isinstance(graph, Results) else set()
     essential = {id(p) for p in _essential(graph)}
+    # Some rewrites are made for floats only: a pattern of integers may wait for the old form.
     whole = not any(
         isinstance(p, Where) and p.dtype and "float" not in p.dtype for p in parts(graph)
     )
@@ -131,12 +148,15 @@ def unseen(graph: Pat | Results, keeps: Collection[str] = ()) -> list[str]:
 
 
 def _sentence(form: _Form) -> str:
+    """The sentence that normalise rewrites a form, with its exception."""
     unless = f" unless {form.unless}" if form.unless else ""
     return f"normalise makes {form.after} of {form.text}{unless}"
 
 
 def _essential(pattern: Pat | Results | None) -> Iterator[Pat]:
-    """The parts that every match has."""
+    """The parts that every match has, so neither alternatives nor optional inputs,
+    outermost first.
+    """
     if pattern is None or isinstance(pattern, Either):
         return
     if not isinstance(pattern, Results):
@@ -150,7 +170,10 @@ def _essential(pattern: Pat | Results | None) -> Iterator[Pat]:
 
 
 def _operator(part: OpPat, keeps: Collection[str]) -> str:
-    """Why a kind of operator is never there."""
+    """The sentence that all operators of `part` are rewritten before matching; "" if one is left.
+
+    The sentence tells when `keeps` of the backend would prevent that.
+    """
     gone = canonical_tables()["rewritten"]
     kinds = [
         k for k in part.kinds if k in gone and not (k in keeps and k in canonical_tables()["kept"])
@@ -167,7 +190,9 @@ def _operator(part: OpPat, keeps: Collection[str]) -> str:
 
 
 def _unknown(part: OpPat) -> str:
-    """What ONNX does not have: all the operators, or an attribute that none of them has."""
+    """The sentence that ONNX does not have the operator, or an attribute that is asked for; "" if
+    it does.
+    """
     seen = canonical_tables()["attributes"]
     names = [name for name, _ in part.attrs if not any(name in seen.get(k, ()) for k in part.kinds)]
     if all(k in seen or k in canonical_tables()["rewritten"] for k in part.kinds) and not names:
@@ -186,12 +211,18 @@ def _unknown(part: OpPat) -> str:
 
 
 def _near(word: str, known: Collection[str]) -> str:
+    """A hint in parentheses to the name of `known` that is spelled like `word`; "" if there is
+    none.
+    """
     hint = meant(word, known)
     return f" ({hint})" if hint else ""
 
 
 def _attributes(part: OpPat) -> str:
-    """Why a node never has the attributes asked for."""
+    """The sentence that a node never has an attribute as asked for after normalise; "" if it can.
+
+    Normalise drops some attributes, makes axes count from the front, and leaves out defaults.
+    """
     for name, value in part.attrs:
         if name in canonical_tables()["dropped"].get(part.op_type, ()):
             return f"{part.op_type} has no attribute {name} after normalise"
@@ -209,7 +240,9 @@ def _attributes(part: OpPat) -> str:
 
 
 def _inputs(part: OpPat) -> str:
-    """Why a node never has as few, or as many, inputs."""
+    """The sentence that no node has as many inputs as `part` asks for after normalise; "" if some
+    may.
+    """
     if part.optional < 0:
         return ""
     wanted = range(len(part.inputs) - part.optional, len(part.inputs) + 1)
@@ -222,7 +255,10 @@ def _inputs(part: OpPat) -> str:
 def _rewritten(
     part: OpPat, readers: Mapping[int, int], results: Collection[int]
 ) -> Iterator[_Form]:
-    """The forms that the pattern from `part` down has in every match."""
+    """The forms, rewritten by normalise, that every match of the pattern from `part` down holds.
+
+    `readers` counts inputs that read an operator, `results` are id()s of the pattern's results.
+    """
     for form in _forms():
         if any(True for _ in _fits(form, form.graph, part, {}, readers, results, True)):
             yield form
@@ -237,7 +273,12 @@ def _fits(
     results: Collection[int],
     root: bool = False,
 ) -> Iterator[Bound]:
-    """The ways in which every value that `part` matches is matched by `wanted`."""
+    """The ways, as bindings of names, in which every value that `part` matches is matched by
+    `wanted`.
+
+    `wanted` is a part of `form`, `bound` what its names stand for so far. An operator inside must
+    be read by nothing else, as in the form; only the `root` may.
+    """
     op = _bare(part)
     if isinstance(wanted, Where):
         if _is_constant(part, wanted.given):
@@ -272,6 +313,9 @@ def _all_fit(
     readers: Mapping[int, int],
     results: Collection[int],
 ) -> Iterator[Bound]:
+    """The ways in which each pattern of `given` is matched by its neighbour in `wanted`, one after
+    another.
+    """
     if not wanted:
         yield bound
         return
@@ -280,7 +324,10 @@ def _all_fit(
 
 
 def _orders(form: _Form, wanted: OpPat, op: OpPat) -> Iterator[Sequence[Pat | None]]:
-    """The inputs of `op` that its every match has, in the orders that `wanted` may see them."""
+    """The inputs that every match of `op` has, in the orders in which `wanted` may see them.
+
+    None where the numbers of inputs differ; both orders for a commutative operator of two.
+    """
     count = len(op.inputs) - (1 if op.optional < 0 else op.optional)
     given = op.inputs[:count]
     more = id(wanted) in form.open_
@@ -311,5 +358,6 @@ def _is_constant(part: Pat | None, given: Any) -> bool:
 
 
 def _close(value: Any, wanted: Any) -> bool:
+    """Whether both are numbers that differ by no more than float32 constants of one meaning do."""
     numbers = isinstance(value, int | float) and isinstance(wanted, int | float)
     return numbers and math.isclose(value, wanted, rel_tol=CLOSE)

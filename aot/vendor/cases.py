@@ -48,7 +48,9 @@ def case(
 
 
 def f32(*shape: int, seed: int = 0, low: float = -2.0, high: float = 2.0) -> np.ndarray[Any, Any]:
-    """Seeded uniform float32 values in [low, high)."""
+    """Seeded uniform float32 values in [low, high) of this shape; the same for the same seed and
+    shape.
+    """
     rng = np.random.default_rng([seed, *shape])
     return rng.uniform(low, high, shape).astype(np.float32)
 
@@ -59,10 +61,10 @@ def i64(*values: int) -> np.ndarray[Any, Any]:
 
 
 def ints(*shape: int, low: int = -5, high: int = 5, dtype: str = "int64", seed: int = 0) -> Any:
-    """Seeded integers in [low, high)."""
+    """Seeded integers in [low, high) of this shape and type."""
     return np.random.default_rng([seed, *shape]).integers(low, high, shape).astype(dtype)
 
 
 def full(shape: tuple[int, ...], value: float, dtype: str = "float32") -> np.ndarray[Any, Any]:
-    """A constant array."""
+    """An array of this shape whose elements are all `value`."""
     return np.full(shape, value, dtype)

@@ -28,17 +28,19 @@ GROUP = "aotc.backends"
 
 
 def bundled() -> list[str]:
-    """Names of the vendors that come with aotc."""
+    """The names, sorted, of the vendors that are folders of aot/vendor."""
     return sorted(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)]) if m.ispkg)
 
 
 def external() -> dict[str, EntryPoint]:
-    """Entry points of installed vendor packages, by name."""
+    """The entry points of installed vendor packages (group aotc.backends), by name, not yet
+    loaded.
+    """
     return {e.name: e for e in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
 
 
 def available() -> list[str]:
-    """Every name `--backend` takes here, portable C (`c`) last."""
+    """Every name that `--backend` takes here, sorted, with portable C (`c`) last."""
     return [*sorted({*bundled(), *external()}), "c"]
 
 
@@ -73,7 +75,7 @@ def find_backend(name: str, where: str = "--backend") -> Backend:
 
 
 def plain_names(names: Iterable[str]) -> list[str]:
-    """Names of vendors without their configurations, each once."""
+    """The vendors' names without their configurations (`:…`), each once, without portable C."""
     return list(dict.fromkeys(n.split(":")[0] for n in names if n.split(":")[0] != "c"))
 
 
@@ -106,7 +108,7 @@ _KINDS = {"linux": ("hosts", "a host"), "none": ("boards", "a board without oper
 
 
 def check_target(backends: Iterable[Backend], target: Target) -> None:
-    """TargetError for every backend whose library the target's system cannot have."""
+    """Raise TargetError for every backend whose library does not exist for the target's system."""
     raise_all(
         TargetError(
             f"backend {b.name} is for {' and '.join(_KINDS[s][0] for s in b.systems)}, "
@@ -120,7 +122,10 @@ def check_target(backends: Iterable[Backend], target: Target) -> None:
 
 
 def _configured(backend: Backend, config: str, options: Options | None) -> Backend:
-    """The backend with what the user says of it."""
+    """The backend as the user asks for it: with `config` and the options that begin with its name.
+
+    UsageError if it has no configurations or options but the user gives some.
+    """
     own = {
         key.partition(".")[2]: value
         for key, value in (options.backend_options.items() if options is not None else ())
@@ -141,7 +146,9 @@ def _configured(backend: Backend, config: str, options: Options | None) -> Backe
 
 
 def machine_of(emulator: Sequence[str]) -> str:
-    """The machine that a command of QEMU's system emulator names, or ""."""
+    """The machine (option -M) that a command of QEMU's system emulator names; "" if it
+    names none.
+    """
     named = [b.partition(",")[0] for a, b in itertools.pairwise(emulator) if a == "-M"]
     return named[0] if named else ""
 
@@ -171,11 +178,15 @@ def backends_of(vendors: Collection[str], options: Options) -> list[Backend]:
 
 
 def estimates(options: Options) -> Callable[[Selected], tuple[float, bool]]:
-    """Nanoseconds of a match, and whether they are measured: `--tune` has it."""
+    """A function that gives (nanoseconds of a selected match, whether these are measured).
+
+    Measured are costs that `--tune` has on file.
+    """
     costs = costs_for(options)
     known = {b.name: b for b in backends_for(options.backends, options=options)}
 
     def of(selected: Selected) -> tuple[float, bool]:
+        """(estimated nanoseconds of a match, whether they are measured), by its own backend."""
         backend = known.get(selected.backend) or known.setdefault(
             selected.backend, find_backend(selected.backend)
         )

@@ -17,7 +17,10 @@ ONE = 2**31 - 1
 
 
 def high_product(values: Array, b: Array | int) -> Array:
-    """Half the high word of the doubled product, rounded to nearest (halves away from zero)."""
+    """`values` times `b`, divided by 2^31 and rounded to nearest (halves away from zero).
+
+    This is the high half of the doubled product of two Q31 numbers.
+    """
     product = np.asarray(values, np.int64) * np.asarray(b, np.int64)
     nudge = np.where(product >= 0, 2**30, 1 - 2**30)
     total = product + nudge
@@ -33,13 +36,15 @@ def shifted_right(values: Array, by: int) -> Array:
 
 
 def multiply(values: Array, mult: int, shift: int) -> Array:
-    """values times a quantised multiplier: Q31 `mult` and a power of two."""
+    """`values` times a quantised multiplier: `mult` / 2^31 * 2^`shift`, rounded as TensorFlow Lite
+    does.
+    """
     left, right = max(shift, 0), max(-shift, 0)
     return shifted_right(high_product(np.asarray(values, np.int64) << left, mult), right)
 
 
 def saturated_left(values: Array, by: int) -> Array:
-    """values * 2^by limited to int32."""
+    """`values` * 2^`by`, limited to the range of int32."""
     limited: Array = np.clip(np.asarray(values, np.int64) << by, -(2**31), ONE)
     return limited
 

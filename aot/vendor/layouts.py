@@ -10,7 +10,10 @@ from aot.vendor.match import Match, ValueRef
 
 
 def narrow(channels: int, lanes: int) -> bool:
-    """Whether blocking would store over 1.5 times the channels: such tensors stay plain."""
+    """Whether blocking would store more than 1.5 times the channels: such tensors stay plain.
+
+    `lanes` are the channels of a block.
+    """
     return 3 * channels < 2 * lanes
 
 
@@ -20,7 +23,9 @@ def channels_last(value: ValueRef) -> Layout:
 
 
 def all_channels_last(*names: str) -> Callable[..., dict[str, Layout]]:
-    """The layout rule that stores the channels of these values last."""
+    """A layout rule that stores the channels of the values of these names last, whatever
+    comes in.
+    """
     return lambda m, incoming, vlen: {n: channels_last(getattr(m, n)) for n in names}
 
 
@@ -49,6 +54,6 @@ def follow(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout
 
 
 def _has_channels(value: ValueRef, y: ValueRef) -> bool:
-    """Whether `value` varies along y's channel axis (or y has but one channel)."""
+    """Whether `value`, broadcast to y, has y's size along y's axis 1, the channels."""
     axis = value.rank - y.rank + 1
     return axis >= 0 and value.shape[axis] == y.shape[1]

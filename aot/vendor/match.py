@@ -41,18 +41,23 @@ class ValueRef:
 
     @property
     def code_offset(self) -> int:
-        """What the quantised values in the user's file are above these (unsigned ones became
-        signed)."""
+        """How much larger the quantised values in the user's file are than these; 0 if they are the
+        same.
+
+        Normalisation makes unsigned quantised values signed.
+        """
         return int(self.ir.metadata_props.get("aot.code_offset", "0"))
 
     @property
     def channels(self) -> tuple[int, ...]:
-        """Which channels (axis 1) of the value in the user's file it has; () for all."""
+        """The channels (indices along axis 1) of the user's value that this one has; () for all of
+        them.
+        """
         return tuple(map(int, self.ir.metadata_props.get("aot.channels", "").split()))
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The static shape."""
+        """The static shape, in elements per axis; InternalError if normalisation left none."""
         if self.ir.shape is None:
             raise InternalError(f"value {self.name} has no shape after normalisation")
         return tuple(int(str(d)) for d in self.ir.shape)
@@ -150,6 +155,11 @@ class Match:
         attrs: dict[str, Any],
         outputs: tuple[str, ...],
     ) -> None:
+        """Keep the parts of a match, all reachable as attributes by their names.
+
+        `nodes` has the root first; `values` are operands and results, `named` nodes with a name,
+        `attrs` attributes of the root and groups of variadic inputs, `outputs` names of results.
+        """
         self._names: dict[str, Any] = {**attrs, **values, **named}
         self.nodes = tuple(NodeRef(n) for n in nodes)
         self.values = values
@@ -157,13 +167,18 @@ class Match:
         self.output_names = outputs
 
     def __getattr__(self, name: str) -> Any:
+        """The value, node or attribute that the pattern calls `name`; AttributeError lists the
+        names.
+        """
         names = self.__dict__.get("_names")
         if names is None or name not in names:
             raise AttributeError(f"the pattern has no {name!r}; it has {sorted(names or {})}")
         return names[name]
 
     def with_values(self, values: dict[str, ValueRef | None]) -> Match:
-        """The same match on other values, by name; groups of values follow."""
+        """The same match on other values, given by name; groups of variadic inputs are exchanged,
+        too.
+        """
         nodes = tuple(n.ir for n in self.nodes)
         named = {k: v for k, v in self._names.items() if isinstance(v, NodeRef)}
         swapped = {id(v.ir): values[k] for k, v in self.values.items() if v is not None}
@@ -185,14 +200,18 @@ class Match:
         return self.nodes[0]
 
     def outputs(self) -> Iterator[ValueRef]:
-        """The values computed for others to read."""
+        """The results of the match that exist, in the order of their names."""
         for name in self.output_names:
             value = self.values[name]
             if value is not None:
                 yield value
 
     def inputs(self) -> Iterator[tuple[str, ValueRef]]:
-        """(name, value) of what comes from outside, in the pattern's order."""
+        """(name, value) of each operand that the match itself does not compute, in the pattern's
+        order.
+
+        Constants are among them; absent operands are not.
+        """
         inside = {id(o) for n in self.nodes for o in n.ir.outputs}
         for name, value in self.values.items():
             if value is not None and id(value.ir) not in inside:
@@ -235,6 +254,7 @@ def match_of(
 
 
 def _is_values(a: Any) -> bool:
+    """Whether an attribute of a match is a group of values: a tuple that holds a ValueRef."""
     return isinstance(a, tuple) and any(isinstance(v, ValueRef) for v in a)
 
 
@@ -243,11 +263,14 @@ PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 
 
 def product_shape(m: Match) -> tuple[int, ...]:
-    """The shape of the product in `m` itself: what is behind it may repeat that."""
+    """The shape of the result of the convolution or matrix product in match `m`.
+
+    The match's own result may be larger, where an operand behind the product broadcasts.
+    """
     return next(n for n in m.nodes if n.op_type in PRODUCTS).shape
 
 
 def same_shapes(m: Match, other: ValueRef) -> tuple[bool, str]:
-    """Whether `other` and the product of `m` are joined element by element, neither repeated."""
+    """(whether `other`, the product in `m` and the result have one shape, reason if not)."""
     own = product_shape(m)
     return own == other.shape == m.y.shape, f"{list(other.shape)} beside a product {list(own)}"

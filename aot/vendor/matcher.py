@@ -85,7 +85,7 @@ def matches_at(
 
 
 def _closed(found: Binding) -> bool:
-    """No value that is not a result is used outside the match or is a result of the graph."""
+    """Whether no value inside the match, results aside, is read outside or is a graph output."""
     covered = set(map(id, found.covered))
     results = set(map(id, found.results))
     for node in found.covered:
@@ -112,6 +112,10 @@ class _Search:
     """The state of one search: what is bound now."""
 
     def __init__(self, root: ir.Node, excluded: Container[int]) -> None:
+        """Start a search with `root` as the last node; nothing is bound yet.
+
+        `excluded` has the id() of nodes that must not be covered.
+        """
         self.root = root
         self.graph = root.graph
         self.excluded = excluded
@@ -123,7 +127,7 @@ class _Search:
         self.wildcards: list[ir.Value | None] = []
 
     def binding(self, roots: Sequence[Pat]) -> Binding:
-        """A copy of the state."""
+        """A copy of the present state as a match, whose results the patterns `roots` stand for."""
         if len(roots) == 1:
             results = tuple(self.root.outputs)
         else:
@@ -138,7 +142,9 @@ class _Search:
         )
 
     def _read(self, root: Pat) -> list[ir.Value]:
-        """The value a result of several stands for."""
+        """The value that a result pattern stands for now, in a list; [] if nothing of it is
+        bound.
+        """
         if isinstance(root, Output):
             node = self.bound.get(id(root.op))
             return [node.outputs[root.index]] if node is not None else []
@@ -151,7 +157,11 @@ class _Search:
         return next((v for o in options if (v := self._read(o))), [])
 
     def results(self, roots: Sequence[Pat], index: int, node: ir.Node) -> Iterator[None]:
-        """Match `roots[index]` at `node` and the results after it wherever they are."""
+        """Match `roots[index]` at `node`, and the results after it at nodes that the bound values
+        reach.
+
+        Yields once per way; between two yields the state holds that way.
+        """
         for _ in self.at(roots[index], node, None):
             if index + 1 == len(roots):
                 yield
@@ -160,7 +170,7 @@ class _Search:
                 yield from self.results(roots, index + 1, candidate)
 
     def at(self, pattern: Pat, node: ir.Node, rest: Goals) -> Iterator[None]:
-        """Match `pattern`, a result, at `node`."""
+        """Match the result `pattern` at `node`, then the goals `rest`; yields once per way."""
         if isinstance(pattern, OpPat):
             yield from self._node(pattern, node, rest)
         elif isinstance(pattern, Either):
@@ -175,6 +185,10 @@ class _Search:
                 yield from self.at(pattern.pattern, node, rest)
 
     def _solve(self, goals: Goals) -> Iterator[None]:
+        """Reach the goals one after another, (pattern, value, rest); yields once per way.
+
+        Bindings are made before a yield and undone after it.
+        """
         if goals is None:
             yield
             return
@@ -197,6 +211,9 @@ class _Search:
             yield from self._solve((pattern.pattern, value, rest))
 
     def _bind(self, name: str, value: ir.Value | None, rest: Goals) -> Iterator[None]:
+        """Let the wildcard `name` stand for `value`, or check that it does already, then solve
+        `rest`.
+        """
         known = self.values.get(name, _MISSING)
         if known is _MISSING:
             self.values[name] = value
@@ -228,6 +245,10 @@ class _Search:
     def _produced(
         self, pattern: OpPat, index: int, value: ir.Value | None, rest: Goals
     ) -> Iterator[None]:
+        """Match an operator at the node whose output `index` is `value`, then solve `rest`.
+
+        No way for an absent value, an input, or a value of a graph around this one.
+        """
         if value is None or (node := value.producer()) is None:
             return
         # A sub-graph's nodes may read values of the graph around it: those are not its own.
@@ -235,6 +256,12 @@ class _Search:
             yield from self._node(pattern, node, rest)
 
     def _node(self, pattern: OpPat, node: ir.Node, rest: Goals) -> Iterator[None]:
+        """Match an operator at `node` with its inputs, in every order they may have, then solve
+        `rest`.
+
+        An operator that occurs twice in the pattern must be the same node; no node is covered
+        twice.
+        """
         key = id(pattern)
         if key in self.bound:
             if self.bound[key] is node:
@@ -265,7 +292,10 @@ class _Search:
     def _variadic(
         self, pattern: OpPat, inputs: list[ir.Value | None], rest: Goals
     ) -> Iterator[None]:
-        """The last pattern stands for the remaining inputs: <name>0, <name>1, …"""
+        """Match a variadic operator: its last pattern stands for all remaining inputs.
+
+        They are called <name>0, <name>1, … and together by the name.
+        """
         first = max(len(pattern.inputs) - 1, 0)
         last = pattern.inputs[-1] if pattern.inputs else None
         prefix = last.name if isinstance(last, Var) else "xs"
@@ -309,7 +339,7 @@ class _Search:
 
 
 def _fits(pattern: OpPat, node: ir.Node) -> bool:
-    """Whether operator and attributes are those asked for."""
+    """Whether the node has an operator, a domain and attributes that the pattern asks for."""
     if node.op_type != pattern.op_type and node.op_type not in pattern.others:
         return False
     if node.domain != pattern.domain:
@@ -318,6 +348,7 @@ def _fits(pattern: OpPat, node: ir.Node) -> bool:
 
 
 def _has(value: Any, wanted: Any) -> bool:
+    """Whether an attribute's value is the one wanted, or passes the function that is wanted."""
     if callable(wanted):
         return value is not None and bool(wanted(value))
     if isinstance(wanted, list | tuple):
@@ -329,6 +360,7 @@ def _has(value: Any, wanted: Any) -> bool:
 
 
 def _arity(pattern: OpPat, given: int) -> bool:
+    """Whether a node with `given` inputs may match: optional inputs may be absent."""
     if pattern.optional < 0:
         return given >= len(pattern.inputs) - 1
     return len(pattern.inputs) - pattern.optional <= given <= len(pattern.inputs)
@@ -349,6 +381,7 @@ def _promising(pattern: OpPat, inputs: Sequence[ir.Value | None]) -> bool:
 
 
 def _trimmed(node: ir.Node) -> list[ir.Value | None]:
+    """The inputs of a node without absent ones (None) at the end."""
     inputs = list(node.inputs)
     while inputs and inputs[-1] is None:
         inputs.pop()
@@ -356,7 +389,10 @@ def _trimmed(node: ir.Node) -> list[ir.Value | None]:
 
 
 def _orders(node: ir.Node, inputs: list[ir.Value | None]) -> list[tuple[ir.Value | None, ...]]:
-    """Orders in which the inputs may be read: as written first, no order twice."""
+    """The orders in which the inputs may be read: as written first, no order twice.
+
+    Only commutative operators of 2 to 4 inputs have several.
+    """
     count = len(inputs)
     if trait_of(node, Commutative) is None or not 2 <= count <= MOST_EXCHANGED:
         return [tuple(inputs)]
@@ -368,6 +404,7 @@ def _orders(node: ir.Node, inputs: list[ir.Value | None]) -> list[tuple[ir.Value
 
 
 def _chain(patterns: Sequence[Pat | None], values: Sequence[ir.Value | None], rest: Goals) -> Goals:
+    """The goals that match each pattern with the value at its place, in front of `rest`."""
     for pattern, value in zip(reversed(patterns), reversed(values), strict=True):
         rest = (pattern, value, rest)
     return rest

@@ -31,7 +31,9 @@ class MatrixProduct:
 
     @classmethod
     def of(cls, m: Match, node: NodeRef) -> MatrixProduct:
-        """The product `node` of the match; without weights nothing is known of what is added."""
+        """The product `node` of match `m`; where weights are not constant, all that is added is in
+        `others`.
+        """
         weights = _weights(m, node)
         added = {name: v for name in ("c", "r") if (v := m.values.get(name)) is not None}
         if weights is None:
@@ -44,6 +46,10 @@ class MatrixProduct:
 
 
 def _weights(m: Match, node: NodeRef) -> Array | None:
+    """The constant right operand [k, n] with alpha and transB applied; None where there is none.
+
+    None also for a transposed left operand, and for an alpha that float32 alone could hold.
+    """
     if not m.b.is_const or m.b.rank != 2 or m.a.rank < 1 or 0 in m.b.shape:
         return None
     w, alpha = np.asarray(m.b.data), float(node.attr("alpha", 1.0))
@@ -56,11 +62,15 @@ def _weights(m: Match, node: NodeRef) -> Array | None:
 
 
 def _beta(node: NodeRef) -> np.float32:
+    """The factor of the addend: beta of a Gemm, 1 for a MatMul."""
     return np.float32(node.attr("beta", 1.0) if node.op_type == "Gemm" else 1.0)
 
 
 def _bias(value: ValueRef, node: NodeRef, columns: int) -> Array | None:
-    """A constant of one number or of a row, as a row; None for other values."""
+    """A constant of one number or of a row, as a float32 row [columns] with beta applied.
+
+    None for values that are computed or have another shape.
+    """
     size = math.prod(value.shape)
     if not value.is_const or size not in (1, columns):
         return None
@@ -71,4 +81,5 @@ def _bias(value: ValueRef, node: NodeRef, columns: int) -> Array | None:
 
 
 def _is_residual(value: ValueRef, node: NodeRef, shape: tuple[int, ...]) -> bool:
+    """Whether `value` is computed, has the shape of the result, and is added as it is (beta 1)."""
     return not value.is_const and value.shape == shape and float(_beta(node)) == 1.0

@@ -75,13 +75,17 @@ class Builder:
     """The `op` a pattern function receives: `op.Conv(x, w, _outputs=["c"], group=1)`."""
 
     def __init__(self, domain: str = "") -> None:
+        """Let operators be of `domain` ("" for ONNX's own) unless a call says otherwise."""
         self._domain = domain
 
     def __getattr__(self, op_type: str) -> Callable[..., OpPat]:
+        """A function that makes a pattern of the operator `op_type`: `op.Relu(x)`."""
         return self.any_of(op_type)
 
     def any_of(self, *op_types: str) -> Callable[..., OpPat]:
-        """One of several operators: `op.any_of("Relu", "Clip")(x)`."""
+        """A function that makes a pattern of one of several operators: `op.any_of("Relu",
+        "Clip")(x)`.
+        """
         first, *others = op_types
 
         def build(
@@ -91,6 +95,12 @@ class Builder:
             _domain: str | None = None,
             **attrs: Any,
         ) -> OpPat:
+            """The pattern of a node with these inputs and attributes.
+
+            `_outputs` names the node and its values, `_optional` counts trailing inputs that may be
+            absent (-1: the last input stands for any number). ValueError for other words with an
+            underscore or a wrong count.
+            """
             if odd := next((a for a in attrs if a.startswith("_")), ""):
                 raise ValueError(f"{odd} is neither _outputs, _optional nor _domain")
             if not -1 <= _optional <= len(inputs):
@@ -154,6 +164,7 @@ def const(pattern: Pat, value: Any = None, rtol: float = 0.0) -> Where:
         raise ValueError(f"const: {value!r} is no number and no function")
 
     def holds(v: ir.Value) -> bool:
+        """Whether the value is a constant, all of whose elements are as wanted."""
         import numpy as np
 
         if v.const_value is None:
@@ -173,7 +184,7 @@ def const(pattern: Pat, value: Any = None, rtol: float = 0.0) -> Where:
 
 
 def _kind(value: Any) -> str:
-    """NumPy's letter for the type of a value."""
+    """NumPy's letter for the kind of a value's type: "f" float, "i" int, "O" object."""
     import numpy as np
 
     return str(np.asarray(value).dtype.kind)
@@ -199,7 +210,7 @@ def typed(
         raise ValueError(f"typed: no value has the shape {list(shape or ())}")
 
     def holds(value: ir.Value) -> bool:
-
+        """Whether the value has the element type, rank and shape that are wanted."""
         ref = ValueRef(value)
         if wanted and str(ref.dtype) != wanted:
             return False
@@ -231,7 +242,7 @@ def trace(function: Callable[..., Any]) -> Graph:
 
 
 def _problem(graph: Any) -> str:
-    """Why a pattern is not valid, "" if it is."""
+    """The reason why a pattern can never match as meant, as the end of a sentence; "" if it can."""
     roots = graph.roots if isinstance(graph, Results) else (graph,)
     for root in roots:
         if not isinstance(root, Either | OpPat | Output | Where):
@@ -249,12 +260,17 @@ def _problem(graph: Any) -> str:
 
 
 def _only_operators(root: Pat) -> bool:
+    """Whether every alternative of a result is an operator or one of its outputs."""
     if isinstance(root, Either | Where):
         return all(_only_operators(c) for c in children(root) if c is not None)
     return isinstance(root, OpPat | Output)
 
 
 def _unconnected(roots: Sequence[Pat]) -> str:
+    """The reason why the results of a pattern do not belong together; "" if they do.
+
+    They must be different, and each must share a wildcard or an operator with those before it.
+    """
     if not roots:
         return "returns nothing"
     keys = [(id(r.op), r.index) if isinstance(r, Output) else (id(r), 0) for r in roots]
@@ -273,7 +289,10 @@ Owners = dict[str, frozenset[int]]
 
 
 def _names_twice(graph: Any, known: dict[int, tuple[Owners, str]]) -> tuple[Owners, str]:
-    """(who has each name, a name that two parts of one variant have)."""
+    """(the operators that have each name, a name that two parts of one variant have or "").
+
+    `known` remembers answers by id() of the pattern; alternatives may use the same names.
+    """
     key = id(graph)
     if key in known or graph is None:
         return known.get(key, ({}, ""))

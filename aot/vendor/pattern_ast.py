@@ -98,7 +98,7 @@ Graph = OpPat | Either | Output | Where | Results
 
 
 def children(pattern: Pat | Results | None) -> tuple[Pat | None, ...]:
-    """The patterns directly inside a pattern."""
+    """The patterns directly inside a pattern, in order; None stands for an input that is absent."""
     if isinstance(pattern, OpPat):
         return pattern.inputs
     if isinstance(pattern, Either):
@@ -134,6 +134,7 @@ def _once(function: Callable[[Any], T]) -> Callable[[Any], T]:
 
     @functools.wraps(function)
     def ask(pattern: Any) -> T:
+        """What the function said of this very pattern, asked once."""
         found = known.get(id(pattern))
         if found is None:
             found = known[id(pattern)] = pattern, function(pattern)
@@ -149,7 +150,7 @@ def size(pattern: Pat | Results | None) -> int:
 
 
 def _largest(pattern: Pat | Results | None, known: dict[int, frozenset[int]]) -> frozenset[int]:
-    """Identities of the operators of the largest variant."""
+    """The id()s of the operators of the variant with most operators."""
     if pattern is None:
         return frozenset()
     key = id(pattern)
@@ -165,7 +166,7 @@ def _largest(pattern: Pat | Results | None, known: dict[int, frozenset[int]]) ->
 
 @_once
 def needed_ops(pattern: Pat | Results) -> frozenset[tuple[str, str]]:
-    """(domain, operator) without which a graph has no match."""
+    """(domain, operator) of each operator without which a graph has no match."""
     return _needed(pattern, {})
 
 
@@ -173,6 +174,9 @@ Kinds = frozenset[tuple[str, str]]
 
 
 def _needed(pattern: Pat | Results | None, known: dict[int, Kinds]) -> Kinds:
+    """(domain, operator) that every variant of the pattern has; `known` remembers answers
+    by id().
+    """
     key = id(pattern)
     if key not in known:
         inner = [_needed(c, known) for c in children(pattern)]

@@ -22,14 +22,21 @@ _FURTHEST = 8
 
 
 def outside_of_quantised(m: Match) -> Iterator[tuple[bool, str]]:
-    """A float operator between quantised values is left to kernels that compute the whole on
-    integers."""
+    """Check that the match is not a float operator between quantised values.
+
+    Kernels on integers compute such a chain as a whole, from DequantizeLinear to QuantizeLinear.
+    """
     inside = any(_was_quantised(v.ir, _FURTHEST) for _, v in m.inputs())
     inside = inside and all(_becomes_quantised(v.ir, _FURTHEST) for v in m.outputs())
     yield not inside, "between quantised values (left to kernels on integers)"
 
 
 def _was_quantised(v: Any, steps: int) -> bool:
+    """Whether value `v` comes from a DequantizeLinear of computed values through at most `steps`
+    nodes.
+
+    None and constants do not.
+    """
     node = v.producer() if v is not None and v.const_value is None else None
     if node is None or not steps:
         return False
@@ -39,6 +46,10 @@ def _was_quantised(v: Any, steps: int) -> bool:
 
 
 def _becomes_quantised(v: Any, steps: int) -> bool:
+    """Whether all readers of `v` lead to a QuantizeLinear through at most `steps` nodes.
+
+    False for a value without readers and for a graph output.
+    """
     readers = [use.node for use in v.uses()]
     if not readers or not steps or v.is_graph_output():
         return False

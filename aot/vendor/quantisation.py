@@ -34,12 +34,12 @@ class Quantisation:
 
     @property
     def s(self) -> np.float32:
-        """The scale of a tensor that has one."""
+        """The scale, as float32, of a tensor that has one scale for all elements."""
         return np.float32(self.scale.reshape(-1)[0])
 
     @property
     def z(self) -> int:
-        """The zero point of a tensor that has one."""
+        """The zero point of a tensor that has one for all elements."""
         return int(self.zero.reshape(-1)[0])
 
     @property
@@ -48,19 +48,23 @@ class Quantisation:
         return RANGES[self.dtype]
 
     def signed(self) -> Quantisation:
-        """The same values as int8 quantised values where the quantised values are uint8."""
+        """The same parameters for int8 quantised values that are 128 less, if these are uint8."""
         if self.dtype is not U8:
             return self
         return replace(self, dtype=S8, zero=self.zero.astype(np.int64) - 128)
 
     def as_signed(self, limits: tuple[int, int]) -> tuple[int, int]:
-        """A range of these quantised values as the range of `signed` quantised values."""
+        """The range `limits` (lowest, highest) of these quantised values, as the `signed` ones have
+        it.
+        """
         low, high = limits
         moved = self.z - self.signed().z
         return low - moved, high - moved
 
     def encode(self, value: float) -> int:
-        """QuantizeLinear of one number."""
+        """The quantised value of one number, rounded to even and saturated as
+        QuantizeLinear does.
+        """
         scaled = np.clip(np.rint(np.float32(value) / self.s), -(2.0**24), 2.0**24)
         return int(np.clip(int(scaled) + self.z, *self.range))
 
@@ -71,7 +75,10 @@ class Quantisation:
 
 
 def dequantised(name: str, inner: Pat | None = None) -> OpPat:
-    """DequantizeLinear of quantised values `name` (or of what `inner` gives)."""
+    """The pattern of a DequantizeLinear of quantised values `name`, or of the pattern `inner`.
+
+    Its scale and zero point are wildcards called s and z before the name; the node is <name>_dq.
+    """
     quantised = inner or Var(name)
     return OP.DequantizeLinear(
         quantised, Var(f"s{name}"), Var(f"z{name}"), _optional=1, _outputs=[f"{name}_dq"]
@@ -79,7 +86,10 @@ def dequantised(name: str, inner: Pat | None = None) -> OpPat:
 
 
 def activated(value: Pat, mark: str = "") -> Either:
-    """`value` with a Relu or a Clip, or without; `mark` ends its names."""
+    """The pattern `value`, with a Relu or a Clip behind it or without.
+
+    `mark` ends the names act, low and high, so that a pattern may have two of them.
+    """
     bounds_of = Var(f"low{mark}"), Var(f"high{mark}")
     return either(
         OP.Relu(value, _outputs=[f"act{mark}"]),
@@ -89,20 +99,23 @@ def activated(value: Pat, mark: str = "") -> Either:
 
 
 def quantised(value: Pat) -> OpPat:
-    """QuantizeLinear of `value`; its result are the quantised values `y`."""
+    """The pattern of a QuantizeLinear of `value`; scale and zero point are called sy and zy."""
     return OP.QuantizeLinear(value, Var("sy"), Var("zy"), _optional=1)
 
 
 def value_of(m: Match, name: str) -> ValueRef:
-    """The value `name`, or that of the node of this name."""
+    """The value `name` of the match, or the result of the node of this name."""
     value = m.values.get(name) or m.values[f"{name}_out"]
     assert value is not None
     return value
 
 
 def quantisation(m: Match, name: str) -> Quantisation:
-    """The parameters of quantised values `name`; those of a result are read from its
-    QuantizeLinear."""
+    """Type, scale and zero point of the quantised values `name`, which must have constant
+    parameters.
+
+    Those of a result are the QuantizeLinear's; an absent zero point is 0.
+    """
     dtype = value_of(m, name).dtype
     scale, zero = m.values[f"s{name}"], m.values.get(f"z{name}")
     assert scale is not None and scale.data is not None
@@ -134,19 +147,25 @@ def all_hold(checks: Iterable[tuple[bool, str]]) -> Generator[tuple[bool, str], 
 
 
 def listing(types: Sequence[DType]) -> str:
-    """`int8 or uint8`."""
+    """The names of the types in words, like `int8 or uint8`."""
     return " or ".join(str(t) for t in types)
 
 
 def constant_bounds(m: Match, mark: str = "") -> Iterator[tuple[bool, str]]:
-    """Checks that the bounds of a Clip are known."""
+    """Checks that the bounds of a Clip, if there are any, are constants.
+
+    `mark` ends their names, as in `activated`.
+    """
     for name in (f"low{mark}", f"high{mark}"):
         value = m.values.get(name)
         yield value is None or value.is_const, f"Clip's {name} bound is not constant"
 
 
 def bounds(m: Match, y: Quantisation, mark: str = "") -> tuple[int, int]:
-    """The range of the final quantised values: the type's, narrowed by the activation."""
+    """(lowest, highest) quantised value of the result: the type's, narrowed by its Relu or Clip.
+
+    A Clip with bounds in the wrong order gives its upper bound only, as ONNX has it.
+    """
     low, high = y.range
     act = getattr(m, f"act{mark}", None)
     if act is None:

@@ -21,7 +21,7 @@ def quantised_values(*shape: int, dtype: str = "int8", seed: int = 0) -> Array:
 
 
 def scale(value: float) -> Array:
-    """A scalar float32."""
+    """A scalar float32 array, as the scale of quantised values."""
     return np.array(value, np.float32)
 
 
@@ -31,12 +31,14 @@ def zero(value: int, dtype: str = "int8") -> Array:
 
 
 def kind(step: float, point: int, dtype: str = "int8") -> tuple[Array, Array]:
-    """A scale and a zero point of a type."""
+    """(scale, zero point) of quantised values of a type, as scalar arrays."""
     return scale(step), zero(point, dtype)
 
 
 def quantised_case(*inputs: Array | None, fed: tuple[int, ...] = (0,), **more: Any) -> Case:
-    """A case whose inputs are constants but for those at the places `fed`."""
+    """A case whose inputs are all constants but those at the positions `fed`, which the
+    test feeds.
+    """
     const = tuple(i for i, a in enumerate(inputs) if i not in fed and a is not None)
     return case(*inputs, const=const, **more)
 
@@ -76,7 +78,9 @@ def product(
 
 
 def conv_cases() -> Iterator[Case]:
-    """Convolutions: kernels' corner cases, then what only the general kernel supports."""
+    """Cases of quantised convolutions: kernels' corner cases, then forms of the general kernel
+    only.
+    """
     same: dict[str, Any] = {"conv.pads": [1, 1, 1, 1]}
     yield product(quantised_values(1, 3, 6, 7), quantised_values(5, 3, 3, 3), 0, **same)
     yield product(
@@ -118,7 +122,9 @@ def conv_cases() -> Iterator[Case]:
 
 
 def fc_cases() -> Iterator[Case]:
-    """Products of a matrix with a constant one."""
+    """Cases of products of a quantised matrix with a constant one, with rows, types and scales
+    varied.
+    """
     yield product(quantised_values(1, 40), quantised_values(40, 10), 1)
     yield product(quantised_values(3, 17), quantised_values(17, 5), 1, per_channel=False, zx=120)
     yield product(quantised_values(1, 64), quantised_values(64, 33), 1, bias=True, zy=-128)
@@ -132,15 +138,18 @@ def fc_cases() -> Iterator[Case]:
 
 
 def product_operands(x: Array, w: Array, steps: Array) -> tuple[Array, ...]:
-    """Quantised values x, quantised values w with a scale per channel, and a bias in units of the
-    sums, for cases."""
+    """The first nine operands of a quantised product: x, w, and an int32 bias, each with its
+    parameters.
+
+    `steps` are the scales of w, one per output channel; the bias is in units of the sums.
+    """
     zeros, (sx, zx) = np.zeros(steps.size, np.int8), kind(0.031, -3)
     b = np.arange(steps.size, dtype=np.int32) * 300
     return x, sx, zx, w, steps, zeros, b, sx * steps, zeros.astype(np.int32)
 
 
 def conv_add_cases() -> Iterator[Case]:
-    """Convolutions whose int8 quantised values are added to others."""
+    """Cases of convolutions whose int8 results are added to other quantised values."""
     for shape, kernel, pads in (
         ((1, 16, 6, 7), (16, 16, 3, 3), [1, 1, 1, 1]),
         ((2, 5, 9, 4), (6, 5, 1, 1), [0, 0, 0, 0]),
@@ -161,7 +170,9 @@ def conv_add_cases() -> Iterator[Case]:
 
 
 def transposed_cases() -> Iterator[Case]:
-    """Transposed convolutions: steps, output padding, dilations."""
+    """Cases of quantised transposed convolutions: strides, output padding, dilations, one or two
+    axes.
+    """
     for shape, kernel, named in (
         ((1, 5, 4, 3), (5, 6, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
         ((2, 3, 4, 5), (3, 4, 2, 3), {"strides": [3, 1], "output_padding": [1, 0]}),

@@ -50,7 +50,9 @@ class Linear:
     even: bool
 
     def results(self, low: int, high: int) -> Array:
-        """The result of every pair of int8 quantised values."""
+        """The result, clipped to low .. high, of every pair of int8 quantised values, as [256,
+        256].
+        """
         a = np.arange(-128, 128, dtype=np.int64)
         total = a[:, None] * self.ma + a[None, :] * self.mb + self.offset
         if self.even:
@@ -60,7 +62,10 @@ class Linear:
 
 
 def exact(one: Quantisation, other: Quantisation, y: Quantisation, sign: int) -> Array:
-    """What the nodes compute in float32 for every pair of int8 quantised values."""
+    """The result of the nodes in float32 for every pair of quantised values, as int64 [256, 256].
+
+    `sign` is the factor of the second operand, 1 or -1.
+    """
     left, right = one.decode(), other.decode()
     total = left[:, None] + np.float32(sign) * right[None, :]
     whole = np.rint(np.clip(total / y.s, np.float32(-(2.0**20)), np.float32(2.0**20)))
@@ -71,10 +76,11 @@ def exact(one: Quantisation, other: Quantisation, y: Quantisation, sign: int) ->
 def linear(
     one: Quantisation, other: Quantisation, y: Quantisation, sign: int
 ) -> tuple[Linear, int, float]:
-    """Constants of the sum of int8 quantised values, the largest difference and the share of
-    differing pairs.
+    """(constants of the integer sum, largest difference, share of differing pairs) to the float32
+    result.
 
-    `shift` is as large as int32 allows.
+    Differences are in quantised values, over all pairs of int8 ones. `shift` is as large as int32
+    allows; halves go up, or to even quantised values if that fits the nodes better.
     """
     ra, rb = float(one.s) / float(y.s), sign * float(other.s) / float(y.s)
     fixed = y.z - one.z * ra - other.z * rb
@@ -90,6 +96,7 @@ def linear(
         share = float(np.mean(wrong > 0))
         if best is None or share < best[2]:
             best = found, int(wrong.max()), share
+        # Rounding halves up needs no extra instructions, so it is kept where it is close enough.
         if share <= ROUNDING:
             break
     assert best is not None
@@ -113,13 +120,13 @@ class QuantisedPair:
 
     @classmethod
     def of(cls, m: Match) -> QuantisedPair:
-        """The pair of a match of `pattern`; parameters of quantised values must be constants."""
+        """The record of a match of `pattern`; parameters of quantised values must be constants."""
         y = quantisation(m, "y")
         return cls(m.op.op_type, quantisation(m, "a"), quantisation(m, "b"), y, bounds(m, y))
 
     @property
     def sign(self) -> int:
-        """The factor of `b` in a sum."""
+        """The factor of `b` in a sum: -1 for Sub, else 1."""
         return -1 if self.op_type == "Sub" else 1
 
     def sum_fields(self, rq: int) -> tuple[int, dict[str, int]]:
@@ -137,21 +144,23 @@ class QuantisedPair:
         return int(found.even), {**fields, "y_shift": found.shift, "offset": found.offset}
 
     def multipliers(self, rq: int) -> tuple[Array, Array | None]:
-        """What the product of two quantised values is multiplied by (`requant.multipliers`), one
-        number."""
+        """(multiplier, shift or None) of the product of two quantised values, one number each."""
         return multipliers(float(self.a.s), self.b.scale.reshape(-1), float(self.y.s), rq, "mul")
 
     @staticmethod
     def pattern(*op_types: str) -> OpPat:
-        """One of the operators of quantised values `a` and `b`; the node is called `op`."""
+        """The pattern of one of the operators on dequantised `a` and `b`; its node is
+        called `op`.
+        """
         return OP.any_of(*op_types)(dequantised("a"), dequantised("b"), _outputs=["op"])
 
     @staticmethod
     def operands_fit(
         m: Match, types: Sequence[DType] = EIGHT
     ) -> Generator[tuple[bool, str], None, bool]:
-        """Checks of every operator of two quantised values; returns whether their parameters are
-        known."""
+        """Checks of any operator on two quantised values; returns whether all parameters
+        are known.
+        """
         ready = yield from all_hold(known(m, "a", "b", "y", types=types))
         yield from constant_bounds(m)
         yield not (m.a.is_const and m.b.is_const), "two constants"
@@ -160,7 +169,10 @@ class QuantisedPair:
 
     @staticmethod
     def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-        """Channels last as soon as one operand is: then no lane is padding."""
+        """The layout rule: channels last for all three values as soon as one operand has them last.
+
+        Then no stored lane is padding. {} (all plain) otherwise, and for ranks other than 3 to 5.
+        """
         wanted = Layout(m.y.shape[1]) if 3 <= m.y.rank <= 5 else None
         if wanted is None or wanted not in (incoming["a"], incoming["b"]):
             return {}
@@ -179,7 +191,7 @@ class QuantisedPair:
         yield not reason, reason
 
     def sum_fits(self) -> Iterator[tuple[bool, str]]:
-        """Checks that the sum can be computed on integers."""
+        """Checks that integers give the sum to within one quantised value of the float32 result."""
         a, b, y = self.a.signed(), self.b.signed(), self.y.signed()
         reasons = [refusal(float(k.s), np.ones(1), float(y.s)) for k in (a, b)]
         reason = reasons[0] or reasons[1]
@@ -208,7 +220,10 @@ class QuantisedPair:
 def tflite_sum(
     one: Quantisation, other: Quantisation, y: Quantisation, sign: int, left: int = TFLITE_SHIFT
 ) -> dict[str, int]:
-    """TFLite's multipliers: operands to a common scale, then to that of the result."""
+    """The fields of TFLite's sum: both operands to a common scale, then to that of the result.
+
+    `left` is the number of bits by which operands move left before they are scaled.
+    """
     twice = 2 * max(float(one.s), float(other.s))
     real = {"a": float(one.s) / twice, "b": float(other.s) / twice}
     real["y"] = twice / (2**left * float(y.s))

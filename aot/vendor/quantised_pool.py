@@ -62,12 +62,12 @@ class QuantisedPool:
 
     @property
     def counts_padding(self) -> bool:
-        """Whether positions of padding count."""
+        """Whether an average counts positions of padding as values of zero."""
         return bool(self.node.attr("count_include_pad", 0))
 
     @property
     def counts_vary(self) -> bool:
-        """Whether windows at the border average fewer positions."""
+        """Whether windows at the border average fewer positions than others."""
         return _counts_vary(self.node)
 
     @staticmethod
@@ -83,15 +83,16 @@ class QuantisedPool:
     def operands_fit(
         m: Match, types: Sequence[DType] = (S8, U8)
     ) -> Generator[tuple[bool, str], None, bool]:
-        """Checks of parameters of quantised values and bounds of a Clip; returns whether the former
-        hold."""
+        """Checks of quantisation parameters and Clip bounds; returns whether the parameters are
+        known.
+        """
         ready = yield from all_hold(known(m, "x", "y", types=types))
         yield from constant_bounds(m)
         return ready
 
     @staticmethod
     def checks(m: Match, types: Sequence[DType] = (S8, U8)) -> Iterator[tuple[bool, str]]:
-        """Checks that integers can compute it, which `of` may then read."""
+        """Checks that integers can compute the pool, after which `of` may make the record."""
         yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
         ready = yield from QuantisedPool.operands_fit(m, types)
         yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
@@ -100,7 +101,7 @@ class QuantisedPool:
 
     @staticmethod
     def average_cases() -> Iterator[Case]:
-        """Test cases of `average_pattern`."""
+        """Test cases of `average_pattern`: windows, padding, strides, one to three spatial axes."""
         steps = (*kind(0.0311, -7), *kind(0.023171, 11))
         for shape, attrs in (
             ((1, 5, 8, 8), {"kernel_shape": [2, 2], "strides": [2, 2]}),

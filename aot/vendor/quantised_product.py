@@ -60,17 +60,21 @@ class Weights:
 
     @property
     def symmetric(self) -> bool:
-        """Whether int8 holds them."""
+        """Whether int8 holds all weights less their zero points."""
         return bool(self.data.size == 0 or (self.data.min() >= -128 and self.data.max() <= 127))
 
     @property
     def stored(self) -> Array:
-        """In the narrowest type."""
+        """The weights less their zero points as int8, or as int16 where int8 is too narrow."""
         return self.data.astype(np.int8 if self.symmetric else np.int16)
 
 
 def weights_of(m: Match) -> Weights:
-    """Operand `w` with the output channels in front, of every group of a ConvTranspose."""
+    """The constant weights `w` of a match with their output channels as first axis, zero points
+    removed.
+
+    A ConvTranspose has the channels of all groups there.
+    """
     w, node = quantisation(m, "w"), product_node(m)
     data = np.moveaxis(np.asarray(m.w.data).astype(np.int64), out_axis(node), 0)
     data = data - w.zero.reshape((-1, *[1] * (data.ndim - 1)))
@@ -83,7 +87,7 @@ def weights_of(m: Match) -> Weights:
 
 
 def weights_known(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks of the constant operand `w`."""
+    """Checks that `w` is constant, of 8 bits, and has one scale or one per output channel."""
     constant = m.w.is_const and m.sw.is_const and (m.zw is None or m.zw.is_const)
     yield constant, "weights that are computed at run time (needs constants)"
     yield m.w.dtype in (S8, U8), f"weights of {m.w.dtype} (needs int8 or uint8)"
@@ -184,11 +188,16 @@ class QuantisedProduct:
 
     @property
     def depthwise(self) -> bool:
-        """Whether every channel has a filter of its own."""
+        """Whether every channel has a filter of its own: as many groups as channels, one input
+        each.
+        """
         return self.groups > 1 and self.w.data.shape[:2] == (self.groups, 1)
 
     def folded(self, zero: int) -> Array:
-        """The bias with what the zero point `zero` of x adds to every sum (int64)."""
+        """The bias less `zero` times the sum of each channel's weights, int64 [output channels].
+
+        With it, kernels multiply the quantised values of x as they are.
+        """
         total: Array = self.bias - zero * self.w.data.reshape(len(self.w.data), -1).sum(axis=1)
         return total
 
@@ -215,8 +224,11 @@ class QuantisedProduct:
 
     @staticmethod
     def conv_pattern(op_type: str = "Conv") -> Pat:
-        """A Conv (or ConvTranspose) of quantised values `x` with quantised values `w`; a bias of
-        quantised values `b`, of floats `f`, or none."""
+        """The pattern of a Conv or ConvTranspose of quantised `x` and `w`; the node is called
+        `conv`.
+
+        The bias is quantised values `b`, floats `f`, or absent.
+        """
         x, w, made = dequantised("x"), dequantised("w"), getattr(OP, op_type)
         return either(
             made(x, w, dequantised("b"), _outputs=["conv"]),
@@ -237,8 +249,10 @@ class QuantisedProduct:
 
     @staticmethod
     def dense_pattern(x: Pat | None = None) -> Pat:
-        """A MatMul or Gemm of quantised values `x` (or of what `x` gives) with quantised values
-        `w`, and a bias."""
+        """The pattern of a MatMul or Gemm of quantised `x` and `w`, with a bias or without.
+
+        `x` may be another pattern; the node is called `dot`.
+        """
         x, w = x or dequantised("x"), dequantised("w")
         dot = OP.MatMul(x, w, _outputs=["dot"])
         return either(
@@ -295,7 +309,7 @@ class QuantisedProduct:
 
     @staticmethod
     def conv_cases() -> Iterator[Case]:
-        """Test cases of `conv_pattern`."""
+        """The test cases of `conv_pattern` for a Conv."""
         yield from conv_cases()
 
     @staticmethod
@@ -307,7 +321,7 @@ class QuantisedProduct:
 
     @staticmethod
     def transposed_cases() -> Iterator[Case]:
-        """Test cases of `conv_pattern` of a ConvTranspose."""
+        """The test cases of `conv_pattern` for a ConvTranspose."""
         yield from transposed_cases()
 
     @staticmethod
@@ -317,7 +331,9 @@ class QuantisedProduct:
 
 
 def product_node(m: Match) -> NodeRef:
-    """The product in a match."""
+    """The node of the match that is a convolution or a matrix product; StopIteration if there is
+    none.
+    """
     return next(n for n in m.nodes if n.op_type in PRODUCTS)
 
 
@@ -327,21 +343,23 @@ def stored_between(m: Match) -> bool:
 
 
 def out_axis(node: NodeRef) -> int:
-    """The axis of the output channels in the weights of a product."""
+    """The axis of the output channels in the weights of a product: 0, or 1 for matrices [k, n]."""
     if node.op_type == "Conv":
         return 0
     return 0 if node.op_type == "Gemm" and node.attr("transB", 0) else 1
 
 
 def window_fits(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks of the operands of a convolution."""
+    """Checks that a convolution has one to three spatial axes and explicit pads."""
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
     pad = m.conv.attr("auto_pad", "NOTSET")
     yield pad == "NOTSET", f"auto_pad {pad!r} (needs explicit pads)"
 
 
 def dense_fits(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks of the operands of a matrix product."""
+    """Checks that a matrix product has weights of rank 2, no alpha, beta or transA, and a row as
+    bias.
+    """
     rank = len(m.x_dq.shape)
     yield rank >= 2, f"rank {rank} (needs 2 or more)"
     yield m.w.rank == 2, f"weights of rank {m.w.rank} (needs 2)"
@@ -354,7 +372,7 @@ def dense_fits(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def total_fits(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks of the sum of a convolution's quantised values and others."""
+    """Checks that a convolution's quantised values and others can be added in the same pass."""
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
     groups = int(m.conv.attr("group", 1))
     yield groups == 1, f"group {groups} (needs 1)"
@@ -406,7 +424,10 @@ def without_constants(
 
 
 def requantised(total: int, sx: np.float32, sw: np.float32, y: Quantisation, rq: int) -> int:
-    """The quantised value, less its zero point, that a sum becomes; sums of int32 only."""
+    """The quantised value, less its zero point, that a sum (int32) becomes in the arithmetic `rq`.
+
+    `sx` and `sw` are the scales of operand and weights.
+    """
     low, high = (end - y.z for end in y.range)
     if rq == TFLITE:
         mult, shift = fixed_point(float(sx) * float(sw) / float(y.s))

@@ -66,7 +66,7 @@ class QuantisedSoftmax:
 
     @property
     def last(self) -> int:
-        """The largest difference whose power is not 0."""
+        """The largest difference to the maximum whose power of e is not 0 in the table."""
         return int(np.flatnonzero(self.table)[-1])
 
     @property
@@ -88,7 +88,7 @@ class QuantisedSoftmax:
 
     @staticmethod
     def checks(m: Match) -> Iterator[tuple[bool, str]]:
-        """Checks that integers can compute it, which `of` may then read."""
+        """Checks that integers can compute the Softmax, after which `of` may make the record."""
         if (yield from all_hold(known(m, "x", "y", types=(S8, U8)))):
             yield from softmax_fits(m, SCALES, RESULT)
 
@@ -114,7 +114,9 @@ def softmax_axis(m: Match) -> int:
 def softmax_fits(
     m: Match, scales: tuple[float, float], result: float
 ) -> Iterator[tuple[bool, str]]:
-    """Checks of shape and scales: that of x is between `scales`, that of y `result` or more."""
+    """Checks of shape and scales: x has one within `scales` (exclusive), y one from
+    `result` to 16.
+    """
     yield m.x.rank > 0 and 0 not in m.x.shape, f"shape {list(m.x.shape)}"
     if m.x.rank > 0:
         extent = m.x.shape[softmax_axis(m)]
@@ -131,7 +133,7 @@ def table_bits(extent: int) -> int:
 
 
 def rounded_table(step: float, extent: int) -> Array:
-    """exp(-d * step) for d = 0..255 with `table_bits(extent)` fraction bits."""
+    """exp(-d * step) for d = 0..255 as int32 with `table_bits(extent)` fraction bits."""
     powers = np.exp(-np.arange(256, dtype=np.float64) * step)
     return np.rint(powers * 2.0 ** table_bits(extent)).astype(np.int32)
 
@@ -145,7 +147,9 @@ def tflite_scale(step: float) -> dict[str, int]:
 
 
 def tflite_table(step: float) -> Array:
-    """TFLite's exp of every difference as Q0.31; 0 below what its fixed point can hold."""
+    """TFLite's exp(-d * step) for d = 0..255 as int32 Q0.31; 0 where its fixed point cannot
+    hold d.
+    """
     scale = tflite_scale(step)
     differences = -np.arange(256, dtype=np.int64)
     within = np.maximum(differences, scale["least"])

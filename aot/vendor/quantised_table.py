@@ -36,6 +36,7 @@ LONGEST = 6
 
 
 def _single(data: Array) -> bool:
+    """Whether an array has exactly one element."""
     return data.size == 1
 
 
@@ -68,7 +69,9 @@ class QuantisedTable:
 
     @classmethod
     def of(cls, m: Match, rq: int = FLOAT) -> QuantisedTable:
-        """The table of a match of `pattern` in the arithmetic `rq`."""
+        """The table of a match of `pattern` in the arithmetic `rq`; entries of None if a value is
+        unknown.
+        """
         x, y = quantisation(m, "x"), quantisation(m, "y")
         own = np.arange(256).astype(np.uint8).view(m.x.dtype.numpy)
         if not chain_of(m) and rq == TFLITE:
@@ -81,7 +84,7 @@ class QuantisedTable:
 
     @staticmethod
     def pattern() -> Pat:
-        """Up to LONGEST unary operators on quantised values `x`."""
+        """The pattern of up to LONGEST unary operators on quantised values `x`."""
         return repeat(link, dequantised("x"), 0, LONGEST)
 
     @staticmethod
@@ -101,7 +104,7 @@ class QuantisedTable:
 
 
 def chain_fits(m: Match) -> Generator[tuple[bool, str], None, bool]:
-    """Checks of the chain; returns whether everything but the quantised values is constant."""
+    """Checks that the chain keeps the shape and has constant operands only; returns the latter."""
     yield m.x.shape == m.y.shape, f"{list(m.x.shape)} becomes {list(m.y.shape)}"
     constant = all(v.is_const for name, v in m.inputs() if name != "x")
     yield constant, "an operand that is computed at run time"
@@ -109,19 +112,21 @@ def chain_fits(m: Match) -> Generator[tuple[bool, str], None, bool]:
 
 
 def in_steps(result: Array, y: Quantisation) -> Array:
-    """Results in steps of `y`, in float32 [elements]."""
+    """The results divided by the scale of `y`, as float32 [elements]; infinities and NaN stay."""
     with np.errstate(all="ignore"):
         return np.asarray(result.reshape(-1).astype(np.float32) / y.s)
 
 
 def quantised_from(scaled: Array, y: Quantisation) -> Array:
-    """Saturated quantised values (int64) of values in steps of `y`."""
+    """Saturated quantised values (int64) of numbers that are in steps of y's scale; NaN counts as
+    0.
+    """
     whole = np.rint(np.clip(np.nan_to_num(scaled, nan=0.0), -(2.0**20), 2.0**20))
     return np.asarray(np.clip(whole.astype(np.int64) + y.z, *y.range))
 
 
 def _requantised(own: Array, x: Quantisation, y: Quantisation) -> Array:
-    """TFLite's requantisation of every quantised value."""
+    """TFLite's fixed-point requantisation of the quantised values `own` from `x` to `y`."""
     mult, shift = multipliers(float(x.s), np.ones(1, np.float32), float(y.s), TFLITE)
     assert shift is not None
     whole = multiply(own.astype(np.int64) - x.z, int(mult[0]), int(shift[0])) + y.z
@@ -130,17 +135,24 @@ def _requantised(own: Array, x: Quantisation, y: Quantisation) -> Array:
 
 
 def chain_of(m: Match) -> list[NodeRef]:
-    """The nodes between the quantised values, first to last."""
+    """The nodes between DequantizeLinear and QuantizeLinear of a match, first to last; may
+    be [].
+    """
     return [n for n in reversed(m.nodes)][1:-1]
 
 
 def real_values(m: Match, values: Array) -> Array | None:
-    """What the chain makes of these inputs; None where a node has no known value."""
+    """The results of the chain for the float32 inputs `values`; None where they cannot be computed
+    here.
+    """
     return run_chain(chain_of(m), m.x_dq, values)
 
 
 def run_chain(chain: Sequence[NodeRef], first: NodeRef, values: Array) -> Array | None:
-    """What the nodes of `chain` make of these results of `first`; None if that is not known."""
+    """The results of the last node of `chain` when `values` are the results of `first`.
+
+    Other operands must be constants. None where a node cannot be evaluated at compile time.
+    """
     known_values: dict[int, Array] = {id(first.ir.outputs[0]): values}
     for node in chain:
         inputs: list[Array | None] = []

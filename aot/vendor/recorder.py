@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +21,6 @@ from aot.ir.program import (
     Access,
     Arg,
     Call,
-    FieldValue,
     Origin,
     Params,
     Role,
@@ -34,6 +33,7 @@ from aot.ir.program import (
 from aot.ir.rows import Rowwise
 from aot.options import Options
 from aot.target import Target
+from aot.vendor.arguments import Handle, Operand, ParamFields, StateHandle, Used, plain
 from aot.vendor.match import Match, ValueRef
 
 #: Bytes: what tensors are aligned to, and the most that can be asked for.
@@ -56,46 +56,15 @@ class Maker(Protocol):
         """The C header of its kernels ("" = one per kernel)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
-    """A tensor made by a lowering: constant, temporary or scratch."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class StateHandle:
-    """An object that a vendor's library keeps between runs."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Used:
-    """An argument with an explicit access, byte offset, and bytes that are read before that."""
-
-    what: ValueRef | Handle
-    access: Access
-    offset: int = 0
-    back: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ParamFields:
-    """Fields of the kernel's parameter struct, in order."""
-
-    fields: tuple[tuple[str, FieldValue], ...]
-
-
-#: What `c.call` takes as an argument: a value, something the recorder made, a number, or None.
-Operand = ValueRef | Handle | Used | ParamFields | StateHandle | Scalar | int | float | None
-
-
 class Recorder:
     """Records tensors, constants and calls while the matches are lowered one after the other."""
 
     def __init__(self, target: Target, options: Options, around: Recorder | None = None) -> None:
-        """`around` is the context of the program whose call has what is lowered here as a body."""
+        """Start without calls, for one program on `target`.
+
+        `around` is the recorder of the program around a body of control flow; both share constants,
+        states, attached files and names. None for a program of its own.
+        """
         self.target, self.options = target, options
         self.around = around
         self.vlen = target.vlen
@@ -129,7 +98,9 @@ class Recorder:
         self._header = pattern.header if pattern else ""
 
     def covers(self, matches: Sequence[Match], comment: str = "") -> None:
-        """Let the calls that follow stand for all these matches of a region."""
+        """Let the calls that follow stand for all these matches of a region, with `comment` if
+        given.
+        """
         nodes = [n for m in matches for n in reversed(m.nodes)]
         names, ops = tuple(n.name for n in nodes), tuple(n.op_type for n in nodes)
         known = tuple(n.onnx_name for n in nodes)
@@ -140,11 +111,16 @@ class Recorder:
         self._outputs.add(handle.name)
 
     def unwritten(self) -> set[str]:
-        """Outputs of the current match that no call and no view has defined."""
+        """The names of outputs of the current match that no call has written and no view
+        defined.
+        """
         return {n for n in self._outputs if n not in self._written and self.tensors[n].view is None}
 
     def tensor_of(self, value: ValueRef) -> Tensor:
-        """The tensor that holds `value` in the layout this match sees it in."""
+        """The tensor that holds `value` in the layout in which the current match sees it.
+
+        A constant is stored in that layout at its first use.
+        """
         name = value.name
         tensor = self.tensors.get(name)
         if value.is_const:
@@ -154,7 +130,7 @@ class Recorder:
         return self.tensors[layout_name(name, value.layout)]
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Let no name made up here be one of `names`."""
+        """Let no name that the recorder makes up be one of `names`."""
         self._names.update(names)
 
     # -- tensors ---------------------------------------------------------------------------
@@ -207,13 +183,15 @@ class Recorder:
     def temp(
         self, shape: Sequence[int], dtype: DType, layout: Layout = PLAIN, name: str = "temp"
     ) -> Handle:
-        """A temporary in the arena, alive from its first write to its last read."""
+        """A temporary tensor in the arena, live from its first write to its last read."""
         full = self._fresh(f"{self._origin.nodes[0]}_{name}")
         self.tensors[full] = Tensor(full, tuple(shape), dtype, Role.TEMP, layout)
         return Handle(full)
 
     def persistent(self, shape: Sequence[int], dtype: DType, name: str = "persistent") -> Handle:
-        """A tensor that keeps its elements between runs; zero after init and reset_state."""
+        """A tensor that keeps its elements between runs; they are zero after init and
+        reset_state.
+        """
         handle = self.temp(shape, dtype, name=name)
         self.carried.append(handle.name)
         return handle
@@ -221,19 +199,22 @@ class Recorder:
     # -- arguments -------------------------------------------------------------------------
 
     def params(self, **fields: Any) -> ParamFields:
-        """The kernel's parameter struct; values are ints, floats or tuples of them."""
-        return ParamFields(tuple((k, _plain(v)) for k, v in fields.items()))
+        """The fields of the kernel's parameter struct, in order: ints, floats or tuples of them.
+
+        Raises BackendError for a field that is no number.
+        """
+        return ParamFields(tuple((k, plain(v)) for k, v in fields.items()))
 
     def read(self, what: ValueRef | Handle, offset: int = 0, back: int = 0) -> Used:
         """An argument that is only read, from byte `offset - back` of the tensor on."""
         return Used(what, Access.READ, offset, back)
 
     def write(self, what: ValueRef | Handle, offset: int = 0) -> Used:
-        """An argument that is written."""
+        """An argument that is written from byte `offset` of the tensor on, and not read."""
         return Used(what, Access.WRITE, offset)
 
     def update(self, what: ValueRef | Handle, offset: int = 0) -> Used:
-        """An argument that is read and written in place."""
+        """An argument that is read and written in place, from byte `offset` of the tensor on."""
         return Used(what, Access.READ_WRITE, offset)
 
     # -- records ---------------------------------------------------------------------------
@@ -363,7 +344,12 @@ class Recorder:
             self.copy(self.write(y), self.read(x, offset), ty.nbytes)
 
     def concat_view(self, y: ValueRef, xs: Sequence[ValueRef], offsets: Sequence[int]) -> bool:
-        """Let each x be produced straight inside y; False if some x must own its memory."""
+        """Let each of `xs` lie in y at its byte offset, so that no copy is needed; True if that was
+        done.
+
+        False, with nothing changed, if an x must own its memory (an input, a constant, a view, one
+        given twice), or the parts would overlap.
+        """
         ty = self.tensor_of(y)
         tensors = [self.tensor_of(x) for x in xs]
         names = {t.name for t in tensors}
@@ -379,13 +365,16 @@ class Recorder:
         return True
 
     def copy(self, y: Used | ValueRef | Handle, x: Used | ValueRef | Handle, nbytes: int) -> Call:
-        """Copy `nbytes` bytes; the planner may find one place for both, and nothing is copied."""
+        """Record a copy of `nbytes` bytes from x to y, which may share an address: then nothing is
+        copied.
+        """
         params, file = self.params(bytes=nbytes), "aot_copy.h"  # not the vendor's
         return self.call("aot_copy", y, x, params, inplace=[(y, x)], header=file)
 
     # -- details ---------------------------------------------------------------------------
 
     def _fresh(self, name: str) -> str:
+        """A name that no tensor and no constant has: `name`, or with a number behind it."""
         taken = self.tensors, self._names, self.consts
         if not any(name in t for t in taken):
             return name
@@ -395,6 +384,10 @@ class Recorder:
         return f"{name}_{i}"
 
     def _constant(self, value: ValueRef) -> str:
+        """The name of the tensor of a constant value in its layout, made at the first call.
+
+        Elements of less than a byte are packed.
+        """
         name = layout_name(value.name, value.layout)
         if name not in self.tensors:
             data = lay.to_physical(np.asarray(value.data), value.layout)
@@ -410,7 +403,9 @@ class Recorder:
     def _arguments(
         self, kernel: str, operands: Sequence[Operand]
     ) -> tuple[list[Arg | Scalar | StateArg], Params | None]:
-        """The arguments of a call, as `_argument` has them, and its parameter struct."""
+        """(arguments of a call in order, its parameter struct or None) of the operands that were
+        given.
+        """
         args: list[Arg | Scalar | StateArg] = []
         params: Params | None = None
         for operand in operands:
@@ -430,7 +425,11 @@ class Recorder:
         return file
 
     def _argument(self, operand: Operand) -> Arg | Scalar:
-        """A number, or None for NULL, by value; else a pointer, which writes where nothing is."""
+        """How an operand is passed: a number or NULL (None) by value, everything else as a pointer.
+
+        A pointer writes if it is an output or temporary that holds nothing yet, else it reads.
+        Raises BackendError for what C cannot pass.
+        """
         if operand is None:
             return Scalar(0, "void *")
         if isinstance(operand, bool | int):
@@ -451,11 +450,16 @@ class Recorder:
         return Arg(name, Access.READ)
 
     def _name(self, what: ValueRef | Handle) -> str:
+        """The name of the tensor of a handle or of a value."""
         return what.name if isinstance(what, Handle) else self.tensor_of(what).name
 
     def _pair(
         self, args: Sequence[Arg | Scalar | StateArg], out: Any, inp: Any
     ) -> tuple[int, int] | None:
+        """The positions in `args` of an output and an input that may share an address.
+
+        None if one of them is absent or a constant.
+        """
         if out is None or inp is None:
             return None
         names = [a.tensor if isinstance(a, Arg) else "" for a in args]
@@ -467,11 +471,12 @@ class Recorder:
 
 
 def source_folder(vendor: str) -> str:
-    """Where a bundle has the C sources of a vendor."""
+    """The folder of a bundle in which the C sources of a vendor lie."""
     return f"src/vendor/{re.sub(r'[^A-Za-z0-9_]', '_', vendor)}"
 
 
 def _check_align(align: int) -> None:
+    """Raise BackendError unless `align` (bytes) is a power of two up to MOST_ALIGN."""
     if align < 1 or align & (align - 1) or align > MOST_ALIGN:
         what = f"an alignment of {align} bytes (needs a power of two up to {MOST_ALIGN})"
         raise BackendError(what)
@@ -480,19 +485,3 @@ def _check_align(align: int) -> None:
 def layout_name(name: str, layout: Layout) -> str:
     """The tensor name of a copy of value `name` in another layout."""
     return f"{name}_{'plain' if not layout.blocked else str(layout).lower()}"
-
-
-def _plain(value: Any) -> FieldValue:
-    if isinstance(value, list | tuple | np.ndarray):
-        return tuple(_scalar(v) for v in value)
-    return _scalar(value)
-
-
-def _scalar(value: Any) -> int | float:
-    if isinstance(value, bool | np.bool_):
-        return int(value)
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, float | np.floating):
-        return float(value)
-    raise BackendError(f"a parameter field must be a number, not {type(value).__name__}")

@@ -28,8 +28,10 @@ MAX_SCALE = 32.0
 
 
 def rq_of(c: Recorder) -> int:
-    """The arithmetic of this compile: TFLite's if asked for, else float32, on integers where the
-    core has no FPU."""
+    """The arithmetic of requantisation for this compilation: TFLITE, INTEGER or FLOAT.
+
+    TFLite's if the user asks for it; on integers where the core has no FPU.
+    """
     if c.options.requant == "tflite":
         return TFLITE
     return INTEGER if c.target.fpu == "none" else FLOAT
@@ -43,7 +45,10 @@ def scales(sx: float, sw: Array, sy: float) -> Array:
 
 
 def refusal(sx: float, sw: Array, sy: float) -> str:
-    """Why these scales (sums to quantised values) cannot be requantised; "" if they can."""
+    """The reason why sums of these scales cannot be requantised; "" if they can.
+
+    `sx` and `sy` are scales of operand and result, `sw` those of the weights.
+    """
     given = [np.float32(sx), np.float32(sy), *np.asarray(sw, np.float32).reshape(-1)]
     for value in given:
         if not (np.isfinite(value) and value > 0):

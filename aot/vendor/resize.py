@@ -70,18 +70,22 @@ class Resize:
     node: NodeRef
 
     def __getattr__(self, name: str) -> Any:
-        """An attribute of the operator, its default where it is absent."""
+        """The attribute `name` of the operator, or its default; AttributeError for a name it does
+        not have.
+        """
         if name not in ATTRIBUTES:
             raise AttributeError(name)
         return self.node.attr(name, ATTRIBUTES[name])
 
     @classmethod
     def of(cls, m: Match) -> Resize:
-        """The Resize that is the root of a match with these names."""
+        """The record of a match whose root is a Resize with operands x, roi, scales and sizes."""
         return cls(m.x, m.y, m.roi, m.scales, m.sizes, m.root)
 
     def checks(self) -> Iterator[tuple[bool, str]]:
-        """Checks that all positions are known when the model is compiled."""
+        """Checks that mode and sizes are known, so that all positions can be computed at compile
+        time.
+        """
         yield from known_form(self)
 
     def plans(self) -> list[AxisPlan]:
@@ -98,6 +102,7 @@ class Resize:
 
 
 def _values(value: Any) -> list[float]:
+    """The elements of a constant as floats, in order; [] for an absent or computed value."""
     return [] if value is None or value.data is None else [float(v) for v in value.data.ravel()]
 
 
@@ -203,7 +208,11 @@ MIDDLE = 1e-6
 
 
 def _deciding(axis_plan: AxisPlan, transform: str, rounding: str) -> np.ndarray[Any, Any]:
-    """The positions whose nearest elements are meant (float64)."""
+    """The positions (float64) from which the nearest element of each output is chosen.
+
+    Where the model gives the factor they are rounded as in onnxruntime, and a position very near
+    the middle of two elements counts as the middle.
+    """
     rounded = transform in ROUNDED or (transform == "pytorch_half_pixel" and axis_plan.result > 1)
     if not axis_plan.given or not rounded:
         return positions(axis_plan, transform)
@@ -215,7 +224,10 @@ def _deciding(axis_plan: AxisPlan, transform: str, rounding: str) -> np.ndarray[
 
 
 def nearest(axis_plan: AxisPlan, transform: str, rounding: str) -> np.ndarray[Any, Any]:
-    """The input index of each output (int32), -1 outside the cropped region."""
+    """The input index of each output along an axis (int32); -1 outside the cropped region.
+
+    `transform` and `rounding` are ONNX's coordinate_transformation_mode and nearest_mode.
+    """
     x = _deciding(axis_plan, transform, rounding)
     if rounding == "floor":
         near = np.floor(x)
@@ -232,7 +244,9 @@ def nearest(axis_plan: AxisPlan, transform: str, rounding: str) -> np.ndarray[An
 
 
 def known_form(m: Match | Resize) -> Iterator[tuple[bool, str]]:
-    """Checks that the tables can be made at compile time."""
+    """Checks that modes are known and sizes, scales and roi are constants as far as they are
+    needed.
+    """
     transform = m.coordinate_transformation_mode
     yield 0 not in m.x.shape, f"an empty tensor {list(m.x.shape)}"
     if 0 in m.x.shape:
@@ -246,6 +260,9 @@ def known_form(m: Match | Resize) -> Iterator[tuple[bool, str]]:
 
 
 def _constant_factors(m: Match | Resize) -> Iterator[tuple[bool, str]]:
+    """Checks that sizes or scales are constant; nearest may span three neighbouring axes at
+    most.
+    """
     given = (m.scales, m.sizes)
     known = any(v is not None and v.is_const and math.prod(v.shape) > 0 for v in given)
     yield known, "neither scales nor sizes are constant"

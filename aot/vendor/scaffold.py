@@ -57,4 +57,5 @@ def copy_template(template: Path, folder: Path, name: str) -> list[Path]:
 
 
 def _renamed(text: str, name: str) -> str:
+    """`text` with the placeholder exchanged for `name`, in upper and lower case."""
     return text.replace(PLACEHOLDER.upper(), name.upper()).replace(PLACEHOLDER, name)

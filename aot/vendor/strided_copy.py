@@ -26,12 +26,12 @@ class Axis:
 
 
 def stored(value: ValueRef) -> Shape:
-    """The shape in memory of a value as this match sees it."""
+    """The shape in memory of a value, in the layout in which this match sees it."""
     return value.layout.physical(value.shape)
 
 
 def strides(shape: Sequence[int]) -> Shape:
-    """Row-major strides in elements."""
+    """The strides, in elements, of a dense array of this shape with the last axis fastest."""
     result, step = [], 1
     for extent in reversed(shape):
         result.append(step)
@@ -40,7 +40,7 @@ def strides(shape: Sequence[int]) -> Shape:
 
 
 def split_at(shape: Shape, axis: int) -> tuple[int, int, int]:
-    """Elements before, along and after `axis`."""
+    """(elements before, along, after) `axis`: products of the sizes there."""
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
@@ -59,9 +59,9 @@ def collapse(axes: Sequence[Axis]) -> list[Axis]:
 
 
 def padded(values: Sequence[int], fill: int, length: int = AXES) -> Shape:
-    """`values` right-aligned in `length` places.
+    """`values` right-aligned in `length` places, with `fill` before them.
 
-    Raises UnsupportedError if they do not fit.
+    Raises UnsupportedError if they are more than that.
     """
     if len(values) > length:
         raise UnsupportedError(f"moving data needs {len(values)} nested loops (at most {length})")
@@ -69,7 +69,7 @@ def padded(values: Sequence[int], fill: int, length: int = AXES) -> Shape:
 
 
 def is_view(axes: Sequence[Axis]) -> bool:
-    """Whether a collapsed copy moves one contiguous run."""
+    """Whether a collapsed copy (`collapse`) moves one contiguous run of elements."""
     return not axes or (len(axes) == 1 and axes[0].y == 1 and axes[0].x == 1)
 
 
@@ -124,7 +124,10 @@ def move(
 
 
 def view_or_move(c: Recorder, y: ValueRef, x: ValueRef, axes: Sequence[Axis], at: int) -> None:
-    """Like `move` for a whole result; a contiguous run of x from element `at` on is a view."""
+    """Record a whole result `y` as a copy of `axes` from element `at` of x.
+
+    Where the elements are one contiguous run, y becomes a view of x and nothing is copied.
+    """
     loops = collapse(axes)
     if is_view(loops) and all(a.extent for a in axes):
         c.view(y, x, at * y.dtype.nbytes)
@@ -133,7 +136,9 @@ def view_or_move(c: Recorder, y: ValueRef, x: ValueRef, axes: Sequence[Axis], at
 
 
 def copy_permuted(c: Recorder, y: ValueRef, x: ValueRef, shape: Shape, perm: Sequence[int]) -> None:
-    """Record y = x seen as `shape` with its axes in the order `perm`."""
+    """Record y as x, seen as `shape`, with its axes in the order `perm`: a view where that moves
+    nothing.
+    """
     source = strides(shape)
     result = strides([shape[p] for p in perm])
     axes = [Axis(shape[p], s, source[p]) for p, s in zip(perm, result, strict=True)]
@@ -141,7 +146,7 @@ def copy_permuted(c: Recorder, y: ValueRef, x: ValueRef, shape: Shape, perm: Seq
 
 
 def copy_part(c: Recorder, y: ValueRef, part: ValueRef, axis: int, start: int) -> None:
-    """Record the copy of `part` to y from element `start` of the stored axis on."""
+    """Record the copy of `part` to y from index `start` of the stored axis `axis` on."""
     own = stored(part)
     ys, xs = strides(stored(y)), strides(own)
     axes = [Axis(n, a, b) for n, a, b in zip(own, ys, xs, strict=True)]

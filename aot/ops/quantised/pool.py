@@ -35,9 +35,10 @@ from aot.vendor import (
     channels_last,
     dequantised,
 )
+from aot.vendor.arguments import Handle, ParamFields
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.quantised_pool import MAXIMA, QuantisedPool
-from aot.vendor.recorder import Handle, ParamFields, Recorder
+from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, multipliers, rq_of
 
 average = quantised("qaverage", activated(QuantisedPool.average_pattern()))

@@ -34,6 +34,7 @@ from aot.ops.quantised.common import (
 from aot.ops.resize import weights
 from aot.ops.resize_single import linear, single_weights
 from aot.vendor import S8, U8, Layout, Match, channels_last
+from aot.vendor.arguments import ParamFields
 from aot.vendor.cases import Case, i64
 from aot.vendor.fixed_point import ratio, significands
 from aot.vendor.pattern import OP, Var
@@ -46,7 +47,7 @@ from aot.vendor.quantisation import (
     quantisation,
 )
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
-from aot.vendor.recorder import ParamFields, Recorder
+from aot.vendor.recorder import Recorder
 from aot.vendor.requant import refusal
 from aot.vendor.resize import TRANSFORMS, AxisPlan, Resize, known_form, nearest, plans, span_of
 
