@@ -53,7 +53,7 @@ def node_of(m: Match) -> NodeRef:
 
 
 def attr(m: Match, name: str) -> Any:
-    """An attribute of the Attention node, or its default."""
+    """The value of attribute `name` of the match's Attention node, or the operator's default."""
     return node_of(m).attr(name, ATTRIBUTES[name])
 
 
@@ -72,6 +72,7 @@ def views_of(m: Match) -> tuple[Strided, Strided, Strided, Strided]:
 
 
 def _perm(node: NodeRef) -> list[int]:
+    """The permutation of a Transpose: for each axis of its result the axis of its operand."""
     return [int(p) for p in node.attr("perm")]
 
 
@@ -80,7 +81,10 @@ WINDOWS = ("left_window_size", "right_window_size")
 
 
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    """What the kernel takes; the rest is left to the body that ONNX defines."""
+    """Checks that the kernel can compute the Attention of a match: float32, four axes, no past.
+
+    An Attention that is refused is left to the body of smaller operators that ONNX defines.
+    """
     for _, v in m.inputs():
         if v is not m.mask and v is not m.lens:
             yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
@@ -93,6 +97,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
         yield 1 <= m.mask.rank <= 4, f"mask of rank {m.mask.rank} (needs 1 to 4)"
         keys = m.mask.shape[-1] if m.mask.rank else 0
         skv = views_of(m)[1].shape[2]
+        # A mask of one column would be repeated along the keys, which the kernel does not do.
         yield keys == skv or 1 < keys < skv, f"mask of {keys} columns for {skv} keys"
     if m.lens is not None:
         yield m.lens.dtype is S64, f"lengths of {m.lens.dtype} (needs int64)"
@@ -117,7 +122,10 @@ def mask_steps(mask: ValueRef | None) -> tuple[int, int, int, int]:
 
 
 def tile(vlen: int, columns: int) -> tuple[int, int]:
-    """The tile family for a product with so many columns: one as wide as they are."""
+    """(pixels, vectors) of the tile family for a product of `columns` columns.
+
+    It is the first family at least as wide as they are, else the widest.
+    """
     return next((t for t in TILES[vlen] if t[1] * vlen >= columns), TILES[vlen][-1])
 
 
@@ -133,9 +141,14 @@ class Plan:
 
 
 def plan(sq: int, skv: int, depth: int, dv: int, group: int, vlen: int, latency: bool) -> Plan:
-    """The way with the least scratch; heads that share keys have them packed once."""
+    """The way to compute a head that needs the least scratch; heads that share keys pack them once.
+
+    `sq` queries of `depth` floats, `skv` keys and values of `dv`; `group` heads share their keys.
+    With `latency` as many queries are computed at a time as keep the scores in a first-level cache.
+    """
     scores, values = tile(vlen, skv), tile(vlen, dv)
     sv, dw = ceil_div(skv, vlen) * vlen, ceil_div(dv, vlen) * vlen
+    # Packing keys and values costs more than reading them in place once or twice.
     if sq <= FEW:
         return Plan(SINGLE, scores, values, 1, sv)
     tall = max(scores[0], values[0])
@@ -217,7 +230,10 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 
 def _inner(op: Any, q: Any, k: Any, v: Any, mask: Any, lens: Any) -> Any:
+    """The pattern of an Attention, each of whose operands q, k, v may be behind a Transpose."""
+
     def transposed(name: str, x: Any) -> Any:
+        """The pattern `x`, behind a Transpose called `name` or without it."""
         return optional(lambda i: op.Transpose(i, _outputs=[name]), x)
 
     q, k, v = transposed("tq", q), transposed("tk", k), transposed("tv", v)
@@ -225,17 +241,17 @@ def _inner(op: Any, q: Any, k: Any, v: Any, mask: Any, lens: Any) -> Any:
 
 
 def attention_views(op: Any, q: Any, k: Any, v: Any, mask: Any, lens: Any) -> Any:
-    """Attention of operands that may be transposed views."""
+    """The pattern of an Attention of operands that may be transposed."""
     return _inner(op, q, k, v, mask, lens)
 
 
 def attention_views_transposed(op: Any, q: Any, k: Any, v: Any, mask: Any, lens: Any) -> Any:
-    """The same with its result transposed."""
+    """The pattern of a Transpose of an Attention of operands that may be transposed."""
     return op.Transpose(_inner(op, q, k, v, mask, lens))
 
 
 def rows_stay(m: Match) -> Iterator[tuple[bool, str]]:
-    """Whether the last axis of every operand is contiguous after the transposes."""
+    """Checks that the last axis of q, k, v and y is still contiguous after the transposes."""
     for name, view in zip("qkvy", views_of(m), strict=True):
         whole = view.strides[-1] == 1 or view.shape[-1] == 1
         yield whole, f"a transpose moves the elements of a row of {name} apart"
@@ -263,11 +279,19 @@ for _build in (attention_views, attention_views_transposed):
 
 
 def _qkv(b: int, h: int, sq: int, skv: int, d: int, dv: int, groups: int = 1) -> list[Any]:
+    """Float32 queries, keys and values [b, heads, positions, size] for a case.
+
+    `h` heads of queries share h / `groups` heads of keys; queries and keys have size `d`, values
+    `dv`.
+    """
     kv = h // groups
     return [f32(b, h, sq, d), f32(b, kv, skv, d, seed=1), f32(b, kv, skv, dv, seed=2)]
 
 
 def _bool_mask(*shape: int) -> np.ndarray[Any, Any]:
+    """A random bool mask of this shape that keeps 6 of 10; its first row of queries keeps
+    no key.
+    """
     keep: np.ndarray[Any, Any] = np.random.default_rng([9, *shape]).random(shape) < 0.6
     keep[..., 0, :] = False
     return keep
@@ -294,7 +318,11 @@ def cases() -> Iterator[Case]:
 
 @dynamic("Attention")
 def attention_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Attention: keys in the padding are masked; queries and batches pass."""
+    """Dynamic dimensions of an Attention: batches and numbers of queries and keys.
+
+    Keys in the padding are hidden by a mask, and are made 0; queries and batches of padding pass.
+    Any other dynamic axis is refused with UnsupportedError.
+    """
     q, k, v = (needed(node, i) for i in range(3))
     has_heads = len(shape_of(q)) == 4
     rows = 2 if has_heads else 1
@@ -315,6 +343,7 @@ def attention_dynamic(x: DynamicDims, node: ir.Node) -> None:
         raise refused(node, "has other numbers of keys and of values")
     if n is not None and m is not None:
         n = require_equal(x, node, n, m, "has other numbers of keys and of values")
+        # Padding may hold NaN, which a mask does not hide: 0 * NaN is NaN.
         node.replace_input_with(1, x.neutral(node, k, 0, [rows]))
         node.replace_input_with(2, x.neutral(node, v, 0, [rows]))
     least = min(shape_of(needed(node, i))[rows] for i in (1, 2))
@@ -343,7 +372,12 @@ def _mask(
     batch: ir.Value | None,
     keys: int,
 ) -> None:
-    """Give an Attention a mask that hides keys beyond `n`; check the one it has."""
+    """Give an Attention a mask that hides keys beyond `n`, or make padding of its own mask hide
+    them.
+
+    `n`, `queries` and `batch` are numbers at run time (None: static), `keys` the upper bound of n.
+    Refused (UnsupportedError) is a mask whose sizes may differ from these.
+    """
     mask = given(node, 3)
     if mask is None:
         if n is None:
@@ -371,7 +405,11 @@ def _mask(
 
 
 def _fit(x: DynamicDims, node: ir.Node, rows: int) -> None:
-    """Give queries, keys, values and mask of an Attention the same bounds."""
+    """Cut queries, keys, values and mask of an Attention to the same upper bounds where they are
+    dynamic.
+
+    `rows` is the axis of positions in queries and keys.
+    """
     batch, queries, keys = range(3)
     places = {0: {0: batch, rows: queries}, 1: {0: batch, rows: keys}, 2: {0: batch, rows: keys}}
     mask = given(node, 3)
@@ -385,7 +423,7 @@ def _fit(x: DynamicDims, node: ir.Node, rows: int) -> None:
 
 
 def along_last(x: DynamicDims, node: ir.Node, vector: ir.Value) -> ir.Value:
-    """A vector as one row."""
+    """A vector [n] as a matrix [1, n], by a Reshape in front of `node`."""
     length = shape_of(vector)[0]
     kind = int(vector.dtype or 0)
     return x.node(node, "Reshape", [vector, x.ints(node, [1, length])], [(kind, (1, length))])[0]

@@ -11,19 +11,19 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, array, attribute, shape_of
-from aot.ir.operators import Commutative, Elementwise, Exact, OneOf, Trait
+from aot.ir.graph_nodes import Array, array, shape_of
+from aot.ir.operators import Commutative, Elementwise, Exact, Trait
 from aot.ir.value_traits import Curve
 from aot.normalise.affine import scales
 from aot.normalise.arithmetic import plainer
 from aot.normalise.identities import identity, neutral
 from aot.normalise.recognise_activations import multiplies
 from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, stored
-from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
+from aot.ops.kernels import FLOATS, INTS, NUMBERS, header_of, listing
 from aot.ops.registry import op, portable
 from aot.ops.unary import SPECIAL, edges, negated
 from aot.shapes import symbolic
-from aot.shapes.evaluate import elementwise, evaluates, need
+from aot.shapes.evaluate import elementwise, evaluates
 from aot.shapes.interval_analysis import (
     Inputs as Bounded,
     Interval,
@@ -34,7 +34,7 @@ from aot.shapes.interval_analysis import (
 )
 from aot.shapes.operands import operand_shape, operands_fit, repeats
 from aot.shapes.partial_values import PartialValues
-from aot.shapes.reference import Inputs, Unknown
+from aot.shapes.reference import Unknown
 from aot.shapes.symbolic import Poly, Terms, combined, polynomials
 from aot.vendor import F32, Case, DType, Handle, Match, Pattern, Recorder, ValueRef, case, f32
 from aot.vendor.layouts import follow
@@ -44,17 +44,19 @@ HEADER = "aot_binary_f32.h"
 
 
 def space_fields(space: Space, names: str) -> dict[str, Shape]:
-    """Fields of the broadcast parameter structs."""
+    """Fields of the broadcast parameter structs: sizes, and strides by operand (`names`: "ab" or
+    "abc").
+    """
     return {"dims": space.dims} | {f"s{n}": space.strides[k] for k, n in enumerate(names)}
 
 
 def instances(space: Space, names: str) -> dict[str, int]:
-    """Inner strides as instance constants IA, IB …"""
+    """The strides along the innermost axis (0 or 1) as instance constants IA, IB … by operand."""
     return {f"I{n.upper()}": space.inner(k) for k, n in enumerate(names)}
 
 
 def reusable(space: Space, y: Any, operands: Sequence[Operand]) -> list[tuple[Any, Any]]:
-    """In-place pairs: the result may take the memory of any operand that is not broadcast."""
+    """(result, operand) pairs that may share memory: every operand that is not broadcast."""
     return [(y, what) for k, (what, _) in enumerate(operands) if space.covers(k)]
 
 
@@ -102,7 +104,7 @@ def combine_pair(c: Recorder, m: Match, name: str, *clamp: float, wide: bool = T
 
 
 def same_type(m: Match, types: tuple[DType, ...]) -> Iterator[tuple[bool, str]]:
-    """Check: both operands have one type, among `types`."""
+    """Checks that operands a and b have one type, which is among `types`."""
     yield m.a.dtype in types, f"dtype {m.a.dtype} (needs {listing(types)})"
     yield m.b.dtype is m.a.dtype, f"dtypes {m.a.dtype} and {m.b.dtype} (need to be equal)"
 
@@ -114,7 +116,12 @@ def declare(
     traits: Sequence[Trait] = (Elementwise(),),
     value: Callable[[Any, Any], Any] | None = None,
 ) -> Pattern:
-    """Declare an operator of two operands of one type, whose constants `value` computes."""
+    """Declare the operator `op_type` of two broadcast operands of one type, computed by
+    aot_<kernel>.
+
+    `types` are the types it is for, `value` computes it with NumPy for constants (None: not at
+    all).
+    """
     if value:
         evaluates(op_type)(elementwise(value))
     made = op(op_type, "a b", traits=traits)
@@ -123,6 +130,7 @@ def declare(
 
     @made.lower
     def to_kernel(c: Recorder, m: Match) -> None:
+        """Record the kernel on operands a and b, broadcast to y."""
         combine_pair(c, m, kernel)
 
     @made.cases
@@ -142,7 +150,7 @@ def declare(
 
 
 def declare_clamped(op_type: str, kernel: str, value: Callable[[Any, Any], Any]) -> Pattern:
-    """The operator, and its float32 fusions with Relu and Clip."""
+    """Declare the operator, and its float32 fusions with a Relu or Clip behind it."""
     for act, made in (
         (RELU, portable.pattern(_relu_of(op_type))),
         (CLIP, portable.pattern(_clip_of(op_type))),
@@ -156,8 +164,13 @@ def declare_clamped(op_type: str, kernel: str, value: Callable[[Any, Any], Any])
 
 
 def _lower_clamped(made: Pattern, kernel: str, act: int) -> None:
+    """Add checks, lowering and cases to a pattern of an operator with a fused Relu or Clip
+    (`act`).
+    """
+
     @made.check
     def constant_bounds(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks that the bounds of a Clip are constants of one element."""
         for name in ("low", "high") if act == CLIP else ():
             v = m.values[name]
             known = v is None or (v.is_const and math.prod(v.shape) == 1)
@@ -165,6 +178,7 @@ def _lower_clamped(made: Pattern, kernel: str, act: int) -> None:
 
     @made.lower
     def to_kernel(c: Recorder, m: Match) -> None:
+        """Record the kernel with its activation and bounds; an absent bound is infinite."""
         combine_pair(c, m, kernel, act, _bound(m, "low", -math.inf), _bound(m, "high", math.inf))
 
     @made.cases
@@ -179,11 +193,14 @@ def _lower_clamped(made: Pattern, kernel: str, act: int) -> None:
 
 
 def _bound(m: Match, name: str, default: float) -> float:
+    """The constant bound `name` of a match as a number; `default` where it is absent."""
     value = m.values.get(name)
     return default if value is None else float(np.asarray(value.data).reshape(()))
 
 
 def _relu_of(op_type: str) -> Any:
+    """A pattern function of Relu(op_type(a, b)), named after both."""
+
     def pattern(op: Any, a: Any, b: Any) -> Any:
         return op.Relu(getattr(op, op_type)(a, b))
 
@@ -192,6 +209,8 @@ def _relu_of(op_type: str) -> Any:
 
 
 def _clip_of(op_type: str) -> Any:
+    """A pattern function of Clip(op_type(a, b), low, high), named after both."""
+
     def pattern(op: Any, a: Any, b: Any, low: Any, high: Any) -> Any:
         return op.Clip(getattr(op, op_type)(a, b), low, high, _optional=2)
 
@@ -216,7 +235,11 @@ div = declare_clamped("Div", "div", quotient)
 
 
 def float_operand(node: ir.Node, limit: int = 1 << 16) -> Array | None:
-    """Input 1 as a constant float array, if the result's type is a float NumPy computes with."""
+    """Input 1 of `node` as a constant float array; None if it is computed or larger than `limit`
+    elements.
+
+    None also for types that NumPy does not compute with as floats.
+    """
     data = array(node.inputs[1])
     if data is None or data.dtype.kind != "f" or data.size > limit:
         return None
@@ -225,7 +248,9 @@ def float_operand(node: ir.Node, limit: int = 1 << 16) -> Array | None:
 
 @plainer("Sub")
 def added(edit: Editor, node: ir.Node) -> ir.Value | None:
-    """x - c as x + -c."""
+    """Replace x - c by x + -c for a constant c: returned is the new value, None where c is no
+    constant.
+    """
     data, x = float_operand(node), node.inputs[0]
     if data is None or x is None:
         return None
@@ -235,7 +260,10 @@ def added(edit: Editor, node: ir.Node) -> ir.Value | None:
 
 @plainer("Div")
 def multiplied(edit: Editor, node: ir.Node) -> ir.Value | None:
-    """x / c as x * (1 / c): powers of two whose reciprocals are normal numbers."""
+    """Replace x / c by x * (1 / c) for a constant c; returned is the new value, or None.
+
+    Only for powers of two whose reciprocals are normal numbers: then the product has the same bits.
+    """
     data, x = float_operand(node), node.inputs[0]
     if data is None or x is None or not np.all(np.isfinite(data)) or np.any(data == 0):
         return None
@@ -252,27 +280,32 @@ def multiplied(edit: Editor, node: ir.Node) -> ir.Value | None:
 
 @scales("Add")
 def add_scales(place: int, other: Array) -> tuple[Array, Array]:
+    """x + c as (factor, addend) of x: 1 and c."""
     return np.ones_like(other), other
 
 
 @scales("Sub")
 def sub_scales(place: int, other: Array) -> tuple[Array, Array]:
+    """x - c or c - x (the variable is input `place`) as (factor, addend) of x."""
     one = np.ones_like(other)
     return (-one, other) if place else (one, -other)
 
 
 @scales("Mul")
 def mul_scales(place: int, other: Array) -> tuple[Array, Array]:
+    """x * c as (factor, addend) of x: c and 0."""
     return other, np.zeros_like(other)
 
 
 @multiplies("Mul")
 def mul_factors(node: ir.Node) -> tuple[ir.Value, ...]:
+    """The values whose product the node is."""
     return tuple(v for v in node.inputs if v is not None)
 
 
 @scales("Div")
 def div_scales(place: int, other: Array) -> tuple[Array, Array] | None:
+    """x / c as (factor, addend) of x; None for c / x and for a c with a zero."""
     return None if place or not np.all(other) else (1 / other, np.zeros_like(other))
 
 
@@ -288,13 +321,19 @@ polynomials("Mul")(combined(symbolic.multiply))
 @bounds("Sub")
 @wrapping
 def sub_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
+    """The interval of a difference: that of a plus the negated interval of b; None if one is
+    unknown.
+    """
     return corners(np.add)(node, [inputs[0], negated(node, inputs[1:])])
 
 
 @bounds("Div")
 @wrapping
 def div_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
-    """Of a division by positive numbers only; integers round towards zero."""
+    """The interval of a quotient whose divisor is positive; None otherwise or if it is unknown.
+
+    Integers round towards zero.
+    """
     found = given(inputs)
     if found is None or not (found[1].low > 0).all():
         return None
@@ -311,7 +350,11 @@ def div_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
 
 @polynomials("Div")
 def div_polynomials(terms: Terms, node: ir.Node) -> list[Poly] | None:
-    """Of integers that are not negative, by a positive number."""
+    """The quotients as polynomials of sizes, per element; None if an operand is none.
+
+    A constant positive divisor divides integers that are not negative; other quotients become
+    unknowns of their own, the same one for the same operands.
+    """
     source = node.inputs[0]
     shape = shape_of(node.outputs[0])
     parts, limits = terms.operands(node), terms.limits(source, shape)
@@ -365,11 +408,13 @@ def div_cases() -> Iterator[Case]:
 
 @portable.pattern
 def mul_add(op: Any, a: Any, b: Any, c: Any) -> Any:
+    """The pattern of a * b + c."""
     return op.Add(op.Mul(a, b), c)
 
 
 @portable.pattern
 def mul_add_relu(op: Any, a: Any, b: Any, c: Any) -> Any:
+    """The pattern of Relu(a * b + c)."""
     return op.Relu(op.Add(op.Mul(a, b), c))
 
 
@@ -379,11 +424,13 @@ for _made, _act in ((mul_add, NO_ACT), (mul_add_relu, RELU)):
 
     @_made.check
     def three_floats(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks that all three operands are float32."""
         for v in (m.a, m.b, m.c):
             yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
 
     @_made.lower
     def to_muladd(c: Recorder, m: Match, act: int = _act) -> None:
+        """Record one call of aot_muladd_f32, with a Relu or without (`act`)."""
         operands = [operand(c, v, m.y) for v in (m.a, m.b, m.c)]
         combine(c, "muladd", F32, m.y, stored(m.y), operands, act)
 
@@ -396,7 +443,10 @@ for _made, _act in ((mul_add, NO_ACT), (mul_add_relu, RELU)):
 
 
 def sloped(x: Array, slope: Array) -> Array:
-    """PRelu; zero is not multiplied, for the slope may be infinite."""
+    """PRelu with NumPy: x, or x * slope where x is negative.
+
+    Zero is not multiplied, since an infinite slope would make it NaN.
+    """
     return np.where(x < 0, x * slope, x)
 
 
@@ -405,6 +455,7 @@ prelu = declare("PRelu", "prelu", FLOATS, [Elementwise(broadcasts={"b": "a"}), C
 
 @prelu.check
 def slopes_fit(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the slope broadcasts to x, which keeps its shape."""
     spread = (
         np.broadcast_shapes(m.a.shape, m.b.shape) if _broadcasts(m.a.shape, m.b.shape) else None
     )
@@ -412,6 +463,7 @@ def slopes_fit(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def _broadcasts(a: Shape, b: Shape) -> bool:
+    """Whether two shapes broadcast to each other."""
     pairs = zip(reversed(a), reversed(b), strict=False)
     return all(p == q or 1 in (p, q) for p, q in pairs)
 
@@ -423,75 +475,7 @@ def prelu_cases() -> Iterator[Case]:
     yield case(f32(2, 7), f32(1))
 
 
-modulo = op("Mod", "a b", traits=[Elementwise()], fmod=0)
-modulo.layouts(follow)
-modulo.check(lambda m: same_type(m, NUMBERS))
-
-
-@modulo.lower
-def modulo_to_kernel(c: Recorder, m: Match) -> None:
-    combine_pair(c, m, "fmod" if m.fmod else "mod")
-
-
-@bounds("Mod")
-def modulo_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
-    """Of integers by positive ones: below the divisor; not below 0 where ONNX counts from 0."""
-    found = given(inputs)
-    if found is None or not (found[1].low > 0).all() or attribute(node, "fmod", 0):
-        return None
-    high = np.broadcast_to(found[1].high - 1, shape_of(node.outputs[0]))
-    return Interval(np.zeros_like(high), high)
-
-
-@evaluates("Mod")
-def modulo_value(node: ir.Node, inputs: Inputs) -> list[Array]:
-    a, b = need(inputs, 0), need(inputs, 1)
-    if a.dtype.kind in "iu" and np.any(b == 0):
-        raise Unknown
-    result = np.fmod(a, b) if attribute(node, "fmod", 0) else np.mod(a, b)
-    return [result.astype(a.dtype, copy=False)]
-
-
-@modulo.cases
-def modulo_cases() -> Iterator[Case]:
-    """Mod(A, B): extreme integers; floats with fmod=1."""
-    for t in INTS:
-        divisor = np.array([3, 2, 7, 5, 9, 11, 13], t.np_name)
-        yield case(edges(t)[:, None], divisor)
-        if t not in UNSIGNED:
-            yield case(edges(t)[:, None], -divisor)
-            yield case(edges(t)[:, None], -divisor, fmod=1)
-    for t in FLOATS:
-        a, b = f32(3, 7).astype(t.numpy), f32(7, low=-0.7, high=0.3, seed=1).astype(t.numpy)
-        yield case(a, b, fmod=1)
-        yield case(np.array([1e30, -5.5, 3e-40, 7], t.np_name), np.array(3, t.np_name), fmod=1)
-
-
-shift = op("BitShift", "a b", traits=[Elementwise(), Exact()], direction=OneOf("LEFT RIGHT", ""))
-shift.layouts(follow)
-
-
-@shift.check
-def shift_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield from same_type(m, INTS)
-    yield m.direction in ("LEFT", "RIGHT"), f"direction {m.direction!r}"
-
-
-@shift.lower
-def shift_to_kernel(c: Recorder, m: Match) -> None:
-    combine_pair(c, m, "shift_left" if m.direction == "LEFT" else "shift_right")
-
-
-@shift.cases
-def shift_cases() -> Iterator[Case]:
-    """BitShift(X, Y) of extreme integers in both directions."""
-    for t in INTS:
-        by = [0, 1, 3, t.bits - 1, t.bits] + ([] if t in UNSIGNED else [-1])
-        for direction in ("LEFT", "RIGHT"):
-            yield case(edges(t)[:, None], np.array(by, t.np_name), direction=direction)
-
-
 @operands_fit("PRelu")
 def slope_repeats(node: ir.Node, partial_values: PartialValues) -> str:
-    """PRelu: the slope repeats to the input, not the input to the slope."""
+    """The reason why the slope of a PRelu does not repeat to the input's shape; "" if it does."""
     return repeats("the slope", operand_shape(node, 1), operand_shape(node, 0) or ())

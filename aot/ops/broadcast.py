@@ -37,7 +37,9 @@ class Space:
 
 
 def collapses(out: Shape, operands: Sequence[Shape]) -> Iterator[tuple[bool, str]]:
-    """Check: `collapse` finds a space for these shapes."""
+    """A failed check with the reason if `collapse` finds no space for these shapes; else
+    nothing.
+    """
     try:
         collapse(out, operands)
     except UnsupportedError as error:
@@ -83,7 +85,7 @@ def _strides(shape: Shape) -> Shape:
 
 
 def stored(value: ValueRef) -> Shape:
-    """The shape in memory of a value as this match sees it."""
+    """The shape in memory of a value, in the layout in which this match sees it."""
     return value.layout.physical(value.shape)
 
 
@@ -104,7 +106,10 @@ def operand(c: Recorder, value: ValueRef, y: ValueRef) -> tuple[ValueRef | Handl
 
 
 def pack(c: Recorder, data: np.ndarray[Any, Any], y: ValueRef) -> tuple[Handle, Shape]:
-    """A constant that broadcasts to `y`, in `y`'s layout, and its stored shape."""
+    """A constant that broadcasts to `y`, stored in y's layout, and its stored shape.
+
+    With y blocked, a constant without channels of its own is stored plain with a last axis of 1.
+    """
     if not y.layout.blocked:
         return c.const(data), data.shape
     full = data.reshape((1,) * (y.rank - data.ndim) + data.shape)

@@ -15,9 +15,10 @@ INT64, STRING = 7, 8
 
 @respells("CategoryMapper", "ai.onnx.ml")
 def as_encoder(node: ir.Node) -> None:
-    """Make a CategoryMapper the LabelEncoder it is: strings to integers, or back.
+    """Turn a CategoryMapper, in place, into the LabelEncoder it is: strings to integers, or back.
 
-    Raises ValueError if its attributes do not fit.
+    The direction follows the input's type. Raises ValueError unless there are as many strings as
+    integers.
     """
 
     source = node.inputs[0]

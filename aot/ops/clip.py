@@ -39,7 +39,11 @@ clip.layouts(follow)
 
 @bounds("Clip")
 def clip_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
-    """The bounds of the numbers, no less than the lowest and no more than the highest limit."""
+    """The interval of the numbers, cut to no less than the lowest and no more than the highest
+    limit.
+
+    None if the interval of x is unknown; unknown limits cut nothing.
+    """
     found, low, high = (*inputs, None, None)[:3]
     if found is None:
         return None
@@ -52,6 +56,7 @@ def clip_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
 
 @clip.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that each bound, if it is there, has one element."""
     for name, value in (("min", m.low), ("max", m.high)):
         yield (
             value is None or math.prod(value.shape) == 1,
@@ -61,6 +66,9 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @clip.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record one clamp for constant bounds, else a maximum and a minimum with the bounds as
+    operands.
+    """
     given = [v for v in (m.low, m.high) if v is not None]
     if all(v.is_const for v in given):
         low, high = limits(m.x.dtype)
@@ -76,7 +84,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 
 def limits(dtype: DType) -> tuple[float, float]:
-    """The bounds that leave every value of a type alone."""
+    """(lowest, highest) bound that leaves every value of a type as it is."""
     if dtype.is_float:
         return -math.inf, math.inf
     info = np.iinfo(dtype.np_name)

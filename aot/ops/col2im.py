@@ -22,7 +22,10 @@ col2im = op("Col2Im", "x image block", dilations=None, pads=None, strides=None)
 
 
 def image_example(role: Role, count: int) -> list[int]:
-    """As many columns as the input has."""
+    """An example of an image shape that has as many positions as the input has columns.
+
+    `count` is the number of axes: all of size 1 but the first.
+    """
     return [1] * count if role.data is None else [role.data[-1], *[1] * (count - 1)]
 
 
@@ -30,7 +33,11 @@ sizings("Col2Im")(Sizing(examples={1: image_example}))
 
 
 def windows(m: Match) -> dict[str, list[int]]:
-    """Of every axis of the image: its sizes, first pads and the number of blocks."""
+    """By name, one number per axis of the image: sizes, window, strides, dilations, first pads,
+    blocks.
+
+    `steps` is the number of blocks that fit along an axis.
+    """
     image, block = ([int(v) for v in c.data] for c in (m.image, m.block))
     rank = len(block)
     strides, dilations = m.strides or [1] * rank, m.dilations or [1] * rank
@@ -51,6 +58,7 @@ def windows(m: Match) -> dict[str, list[int]]:
 
 @col2im.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of types, ranks, constant shapes and attributes within the kernel's limits."""
     kind = m.x.dtype.numpy.kind if m.x.dtype.numpy is not None else "?"
     known = m.x.dtype.name in FLOATS or kind in "iu"
     yield known, f"dtype {m.x.dtype} (needs floats or integers of 8 to 64 bits)"
@@ -72,7 +80,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def _fits(m: Match) -> Iterator[tuple[bool, str]]:
-    """The columns are the blocks of that image."""
+    """Checks that the input has as many columns as the image has blocks."""
     found = windows(m)
     yield all(1 <= v < 2**31 for v in found["block"]), f"block_shape {found['block']}"
     yield all(0 <= v < 2**31 for v in found["image"]), f"image_shape {found['image']}"
@@ -85,10 +93,12 @@ def _fits(m: Match) -> Iterator[tuple[bool, str]]:
 
 @col2im.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_col2im with every list extended to six axes in front."""
     found = windows(m)
     fill = {"image": 1, "block": 1, "stride": 1, "dilation": 1, "pad": 0, "steps": 1}
 
     def six(values: Sequence[int], first: int) -> tuple[int, ...]:
+        """`values` at the end of AXES numbers, `first` before them."""
         return (*[first] * (AXES - len(values)), *values)
 
     short = FLOATS.get(m.x.dtype.name) or f"u{8 * m.x.dtype.nbytes}"

@@ -50,18 +50,20 @@ permute("Concat")(along_axis)
 
 @identity("Split")
 def one_part(node: ir.Node) -> bool:
-    """Whether a Split has one part."""
+    """Whether a Split has one part, which is its input."""
     return len(node.outputs) == 1
 
 
 @evaluates("Concat")
 def concat_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """The concatenation of constant parts; Unknown if a part is not known."""
     parts = [need(inputs, i) for i in range(len(inputs))]
     return [np.concatenate(parts, axis=int(attribute(node, "axis", 0)))]
 
 
 @evaluates("Split")
 def split_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """The parts of a constant; without sizes all are alike but a smaller last one."""
     data = need(inputs, 0)
     axis = int(attribute(node, "axis", 0))
     sizes = integers(optional(inputs, 1))
@@ -80,7 +82,10 @@ def concat_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @concat.layouts
 def concat_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Blocked if most of the data arrives so and no part of few channels would have to be."""
+    """The layouts of parts and result: blocked if most elements arrive so, else plain.
+
+    All is plain if a part of few channels, which arrives plain, would have to be blocked.
+    """
     inputs = [(n, v) for n, v in m.inputs() if not v.is_const]
     if any(is_channels_last(v, incoming[n]) for n, v in inputs) and can_block(m.y.shape):
         return {n: channels_last(v) for n, v in m.values.items() if v is not None and v.shape[1]}
@@ -124,7 +129,11 @@ def concat_to_kernel(c: Recorder, m: Match) -> None:
 def _blocked(
     c: Recorder, y: ValueRef, parts: list[ValueRef], starts: list[int], block: int
 ) -> None:
-    """Concatenation of channels stored in blocks."""
+    """Record the concatenation of `parts` along channels that are stored in blocks of `block`.
+
+    `starts` are the first channels of the parts in y. Parts that begin at a block, of one batch,
+    are made in place.
+    """
     n, _, *spatial = y.shape
     plane = math.prod(spatial) * y.dtype.nbytes
     whole = all(s % block == 0 for s in starts)
@@ -137,7 +146,11 @@ def _blocked(
 def channels(
     c: Recorder, y: ValueRef, x: ValueRef, y0: int, x0: int, count: int, first: bool = True
 ) -> None:
-    """Record the copy of `count` channels of x from x0 on to y from y0 on, both blocked."""
+    """Record the copy of `count` channels of x from `x0` on to channels of y from `y0` on, both
+    blocked.
+
+    `first` says that nothing was written to y before; later copies keep its other channels.
+    """
     block, n, spatial = y.layout.block, y.shape[0], math.prod(y.shape[2:])
     # Later parts update y: they keep the channels written before.
     to = c.write(y) if first else c.update(y)
@@ -167,13 +180,14 @@ def concat_cases() -> Iterator[Case]:
 
 @split.check
 def split_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the parts are not too many for the names of the pattern."""
     count = len(m.root.ir.outputs)
     yield count <= MAX_PARTS, f"{count} outputs (at most {MAX_PARTS})"
 
 
 @split.layouts
 def split_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Blocks stay blocks."""
+    """The layouts of a Split: parts are blocked as the input is; plain input gives plain parts."""
     layout = incoming["x"]
     if not layout.blocked:
         return {}
@@ -185,6 +199,7 @@ def split_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str,
 
 @split.lower
 def split_to_kernel(c: Recorder, m: Match) -> None:
+    """Record each part that is read: as a view where it is contiguous, else as a copy."""
     axis, start = m.axis % m.x.rank, 0
     xs = strides(stored(m.x))
     sizes = _sizes(m, axis)
@@ -212,7 +227,10 @@ def take_channels(c: Recorder, y: ValueRef, x: ValueRef, start: int) -> None:
 
 
 def _sizes(m: Match, axis: int) -> list[int]:
-    """Sizes of all parts, those of unused outputs included."""
+    """The sizes of all parts along `axis`, those of unused outputs included.
+
+    They are the operand's constants, or even parts with a smaller last one.
+    """
     if m.sizes is not None and m.sizes.is_const:
         return [int(s) for s in m.sizes.data]
     count, extent = len(m.root.ir.outputs), m.x.shape[axis]
@@ -231,7 +249,11 @@ def split_cases() -> Iterator[Case]:
 
 @dynamic("Concat")
 def concat_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Along a static axis the others must agree; along a dynamic one parts move together."""
+    """Dynamic dimensions of a Concat: along other axes all parts must agree.
+
+    Along a dynamic `axis` the parts move together at run time. UnsupportedError if parts may
+    differ.
+    """
     parts = {i: v for i, v in enumerate(node.inputs) if v is not None}
     axis = axis_of(node, len(shape_of(needed(node, 0))))
     found: Axes = {}
@@ -249,13 +271,19 @@ def concat_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 
 def _can_grow(x: DynamicDims, value: ir.Value) -> bool:
-    """Whether `value` is a caller's tensor or a state, read here alone."""
+    """Whether `value` is an input of the model or a state, read by one node only.
+
+    Then new rows can be appended in its own memory.
+    """
     alone = len(value.uses()) == 1 and not value.is_graph_output()
     return alone and (value in x.kept or made_by(value, "Spread"))
 
 
 def _joined(x: DynamicDims, node: ir.Node, axis: int, found: Axes) -> None:
-    """Replace a Concat along a dynamic axis."""
+    """Replace a Concat along a dynamic axis by a Join, or by an Append to a value that can grow.
+
+    `found` has the dynamic sizes of the other axes.
+    """
     parts = [v for v in node.inputs if v is not None]
     lengths = [x.dim(node, v, axis) for v in parts]
     sizes = x.joined(node, lengths)

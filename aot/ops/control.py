@@ -39,11 +39,15 @@ controls("Scan")(Control.scan)
 
 @if_.check
 def if_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that an If has no more results than the pattern has names for."""
     yield from _few_results(m)
 
 
 @loop_.check
 def loop_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that a Loop that stacks results has a largest number of steps, and no slices of
+    sub-bytes.
+    """
     yield from _few_results(m)
     loop = Loop(m.root.ir)
     stacks = len(loop.results()) > loop.states
@@ -55,6 +59,7 @@ def loop_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def _few_results(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that a node has at most MAX_PARTS results."""
     count = len(m.root.ir.outputs)
     yield count <= MAX_PARTS, f"{count} results (at most {MAX_PARTS})"
 
@@ -63,16 +68,21 @@ class _Arguments:
     """Operands of a call under construction, and where each stands."""
 
     def __init__(self) -> None:
+        """Start without operands."""
         self.operands: list[Operand] = []
 
     def add(self, operand: Operand) -> int:
-        """The index of a new argument."""
+        """Append an operand; returned is its position among the arguments."""
         self.operands.append(operand)
         return len(self.operands) - 1
 
 
 def _result(c: Recorder, node: ir.Node, index: int, inner: ValueRef) -> Operand:
-    """Where result `index` goes: scratch if nobody reads it."""
+    """The operand that takes result `index` of a node: its tensor, or a temporary if nobody reads
+    it.
+
+    `inner` is the body's value, which tells shape and type.
+    """
     value = node.outputs[index] if index < len(node.outputs) else None
     if value is not None and value.name:
         return c.write(ValueRef(value))
@@ -80,7 +90,9 @@ def _result(c: Recorder, node: ir.Node, index: int, inner: ValueRef) -> Operand:
 
 
 def _arena(c: Recorder, args: _Arguments) -> int:
-    """The scratch tensor that holds the arena of the bodies; `plan_subprograms` sizes it."""
+    """The position of the scratch argument for the arena of the bodies, of one byte until it is
+    planned.
+    """
     return args.add(c.scratch(1, "arena"))
 
 
@@ -91,7 +103,11 @@ def _name(label: str, node: ir.Node) -> str:
 
 @if_.lower
 def if_to_call(c: Recorder, m: Match) -> None:
+    """Record an If as one call of aot_if with the programs of both branches.
 
+    Arguments are the condition, the values that the branches read, the results, and the arena that
+    the branches share. MACs are those of the larger branch.
+    """
     node = m.root.ir
     args = _Arguments()
     for value in node.inputs:
@@ -156,10 +172,12 @@ def loop_to_call(c: Recorder, m: Match) -> None:
 
 
 def _stride(value: ValueRef) -> int:
+    """The bytes of one step's slice of a scanned value."""
     return math.prod(value.shape) * value.dtype.nbytes
 
 
 def _macs(program: Program) -> int:
+    """The MACs of all calls of a program."""
     return sum(call.macs for call in program.calls)
 
 
@@ -172,7 +190,12 @@ def _record(
     bodies: list[Body],
     steps: Steps | None,
 ) -> None:
-    """Record the call; a last value may take the place of the first one."""
+    """Record the call with its bodies; a last value may take the place of a first one.
+
+    `carried` has (first, last) argument positions of loop-carried values; `steps` is None for an
+    If.
+    """
+    # Constants cannot be written, so their loop-carried values get memory of their own.
     made = c.call(kernel, *args.operands, macs=macs, header=HEADER, status=True)
     consts = {i for i, a in enumerate(made.pointers()) if c.tensors[a.tensor].role is Role.CONST}
     inplace = tuple((last, first) for first, last in carried if first not in consts)

@@ -45,7 +45,9 @@ operator(
 
 @multiplications("Conv")
 def conv_macs(node: ir.Node, x: Shape, w: Shape, y: Shape) -> int:
-    """Every result is a sum over the window and the channels of its group."""
+    """Multiplications of a convolution: each result sums the window and the channels of its
+    group.
+    """
     return math.prod(y) * math.prod(w[1:])
 
 
@@ -81,7 +83,9 @@ def conv_shape(m: Match, node: NodeRef) -> ConvShape:
 
 
 def packed(m: Match) -> bool:
-    """Whether the fast kernels take it: float32, one or two axes, constant weights, not empty."""
+    """Whether the fast kernels compute it: float32, one or two axes, constant weights, not
+    empty.
+    """
     b = m.values.get("b")
     constant = m.w.is_const and (b is None or b.is_const)
     return bool(
@@ -90,8 +94,10 @@ def packed(m: Match) -> bool:
 
 
 def reads_plain(sizes: ConvShape, incoming: Layout, lanes: int) -> bool:
-    """Whether a plain input is read as it is: few channels, or long runs of columns, or few results
-    for which converting it does not pay.
+    """Whether a plain input is read as it is, without converting it to blocks.
+
+    That pays for few channels, long runs of columns, or few results. `lanes` are channels of a
+    block.
     """
     if incoming.blocked or sizes.groups > 1:
         return False
@@ -100,19 +106,25 @@ def reads_plain(sizes: ConvShape, incoming: Layout, lanes: int) -> bool:
 
 
 def writes_plain(m: Match, sizes: ConvShape, lanes: int) -> bool:
-    """Whether few result channels are stored plain; a depthwise convolution needs them blocked."""
+    """Whether the result is stored plain, since it has few channels.
+
+    A depthwise convolution, and one whose result a depthwise convolution reads, needs blocks.
+    """
     if not narrow(sizes.oc, lanes) or (sizes.depthwise and m.values.get("r") is None):
         return False
     return not any(_is_depthwise(use.node, sizes.oc) for use in m.y.ir.uses())
 
 
 def _is_depthwise(node: Any, channels: int) -> bool:
+    """Whether a node is a depthwise convolution of `channels` channels."""
     group = node.attributes.get("group") if node.op_type == "Conv" else None
     return group is not None and group.as_int() == channels > 1
 
 
 def shapes_agree(m: Match) -> Iterator[tuple[bool, str]]:
-    """What every Conv must fulfil."""
+    """Checks of every Conv: float32 or float64, one to three spatial axes, groups that fit
+    channels.
+    """
     yield m.x.dtype in (F32, F64), f"dtype {m.x.dtype} (needs float32 or float64)"
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
     groups = int(product_node(m).attr("group", 1))
@@ -121,7 +133,11 @@ def shapes_agree(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def layouts_of(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Blocked input and result, except where few channels are better left plain."""
+    """The layouts of a convolution: blocked input and result, except where few channels stay plain.
+
+    A residual `r` has the layout of the result. {} (all plain) for what the fast kernels do not
+    compute.
+    """
     if not packed(m) or vlen == 1:
         return {}
     s = conv_shape(m, product_node(m))
@@ -133,7 +149,10 @@ def layouts_of(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, La
 
 
 def plan_of(m: Match, node: NodeRef, act: Act, c: Recorder) -> KernelCall:
-    """The kernel for a match with constant weights."""
+    """The kernel, tiles, packed weights and parameters for a match with constant weights.
+
+    Depthwise, plain, Winograd and direct kernels are tried in that order.
+    """
     s = conv_shape(m, node)
     w = np.asarray(m.w.data).reshape(s.oc, s.ic // s.groups, s.kh, s.kw)
     b = None if m.b is None else np.asarray(m.b.data)
@@ -142,6 +161,7 @@ def plan_of(m: Match, node: NodeRef, act: Act, c: Recorder) -> KernelCall:
         return plan.plan_depthwise(s, w, b, c.vlen, act)
     if reads_plain(s, m.x.layout, c.vlen):
         return plan.plan_plain(s, w, b, c.vlen, act, y_plain)
+    # Winograd rounds differently, and its weights and tiles take more memory.
     if c.accuracy != "strict" and c.objective not in ("ram", "flash"):
         sizes = (2, 4, 6) if c.accuracy == "fast" else (2, 4)
         outputs = 0 if y_plain else plan.winograd_outputs(s, c.vlen, sizes)
@@ -151,7 +171,10 @@ def plan_of(m: Match, node: NodeRef, act: Act, c: Recorder) -> KernelCall:
 
 
 def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
-    """Record the calls of a convolution with its fused operators."""
+    """Record the call of a convolution with its fused residual and activation `act`.
+
+    The residual may share memory with the result unless it is the input, too.
+    """
     if not packed(m):
         record_general(c, m, node)
         return
@@ -175,7 +198,9 @@ def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
 
 
 def record_general(c: Recorder, m: Match, node: NodeRef) -> None:
-    """Any rank, float64, weights known at run time only: scalar loops on plain tensors."""
+    """Record scalar loops on plain tensors: any rank, float64, weights that are computed at run
+    time.
+    """
     params = c.params(**loops_of(m, node))
     macs = math.prod(m.y.shape) * math.prod(m.w.shape[1:])
     c.call(f"aot_conv_{m.x.dtype.short}_ref", m.y, m.x, m.w, m.b, params, macs=macs)
@@ -200,6 +225,7 @@ def loops_of(m: Match, node: NodeRef) -> dict[str, Any]:
 
 @conv.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record a Conv without anything fused."""
     record(c, m, product_node(m), NO_ACT)
 
 
@@ -208,12 +234,16 @@ conv.layouts(layouts_of)
 
 
 def _declare(fused: Fused) -> None:
+    """Add checks, layouts, lowering and cases to a pattern of a Conv with fused operators."""
     made = fused.pattern
     made.check(shapes_agree)
     made.layouts(layouts_of)
 
     @made.check
     def fits(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks that the fast kernels compute it, and that a residual has the shape of the
+        result.
+        """
         yield packed(m), "only float32 convolutions with constant weights are fused"
         r = m.values.get("r")
         if r is not None:
@@ -223,10 +253,12 @@ def _declare(fused: Fused) -> None:
 
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
+        """Record the convolution with the activation that the match has."""
         record(c, m, product_node(m), fused.constants(m))
 
     @made.cases
     def one() -> Iterator[Case]:
+        """One case: a 3 x 3 convolution with what is fused."""
         arrays = [f32(1, 5, 6, 6), f32(12, 5, 3, 3, low=-0.2, high=0.2), f32(12)]
         if "r" in fused.params:
             arrays.append(f32(1, 12, 4, 4))
@@ -234,10 +266,12 @@ def _declare(fused: Fused) -> None:
 
 
 def _conv(op: Any, x: Any, w: Any, b: Any) -> Any:
+    """The pattern of a Conv with an optional bias; the node is called conv."""
     return op.Conv(x, w, b, _outputs=["conv"], _optional=1)
 
 
 def _conv_add(op: Any, x: Any, w: Any, b: Any, r: Any) -> Any:
+    """The pattern of a Conv and the sum with a residual r."""
     return op.Add(_conv(op, x, w, b), r)
 
 

@@ -17,7 +17,7 @@ from aot.ir.graph_nodes import Array
 
 
 def ceil_div(a: int, b: int) -> int:
-    """a / b rounded up."""
+    """`a` divided by `b`, rounded up."""
     return -(-a // b)
 
 
@@ -33,7 +33,9 @@ def panel_groups(blocks: int, panel: int) -> Iterator[tuple[int, int]]:
 
 
 def pack_bias(bias: Array | None, channels: int, lanes: int) -> Array:
-    """[ceil(channels/v) * v] float32, zero past the channels and where there is no bias."""
+    """The bias of `channels` floats padded with zeros to a multiple of `lanes`; zeros if it is
+    None.
+    """
     out = np.zeros(ceil_div(channels, lanes) * lanes, np.float32)
     if bias is not None:
         out[:channels] = bias.reshape(-1)
@@ -41,7 +43,10 @@ def pack_bias(bias: Array | None, channels: int, lanes: int) -> Array:
 
 
 def gemm_panels(w: Array, lanes: int, vectors: int) -> Iterator[Array]:
-    """Panels [k][vectors * lanes] of w [k, n] in order, zero past column n."""
+    """The panels of a matrix w [k, n] in order, each [k, vectors * lanes] flattened.
+
+    Columns past n are zero; the last panels are half as wide and so on.
+    """
     k, n = w.shape
     for b, size in panel_groups(ceil_div(n, lanes), vectors):
         panel = np.zeros((k, size * lanes), np.float32)
@@ -51,12 +56,14 @@ def gemm_panels(w: Array, lanes: int, vectors: int) -> Iterator[Array]:
 
 
 def pack_gemm(w: Array, lanes: int, vectors: int) -> Array:
-    """The panels of `gemm_panels`, one after the other."""
+    """The panels of `gemm_panels`, one after the other, as one float32 array."""
     return np.concatenate(list(gemm_panels(w, lanes, vectors)))
 
 
 def defer_gemm(w: Array, lanes: int, vectors: int) -> Constant:
-    """The same; weights of LARGE bytes are packed when they are written."""
+    """The panels of `gemm_panels` as a constant; matrices of LARGE bytes are packed only when
+    written.
+    """
     k, n = w.shape
     if w.nbytes < LARGE:
         return pack_gemm(w, lanes, vectors)
@@ -65,7 +72,9 @@ def defer_gemm(w: Array, lanes: int, vectors: int) -> Constant:
 
 
 def pack_plain(w: Array, lanes: int, panel: int) -> Array:
-    """Panels [ic][kh][kw][o * v] of w [oc, ic, kh, kw]."""
+    """Weights [oc, ic, kh, kw] for a plain input: panels [ic * kh * kw, vectors * lanes],
+    flattened.
+    """
     oc = w.shape[0]
     return pack_gemm(w.reshape(oc, -1).T, lanes, panel)
 

@@ -49,7 +49,7 @@ class ConvShape:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the convolution as defined."""
+        """Multiplications of the convolution as ONNX defines it, without padded lanes."""
         per_pixel = self.kh * self.kw * self.ic // self.groups
         return self.n * self.oh * self.ow * self.oc * per_pixel
 
@@ -81,7 +81,10 @@ class KernelCall:
 
 
 def tile_pixels(family: int, wanted: int) -> int:
-    """Pixels computed by the tile function that takes `wanted` pixels in `family` (as in C)."""
+    """How many pixels the tile function computes that is called for `wanted` pixels in a family.
+
+    The C kernels have functions for these sizes only.
+    """
     sizes = {14: (14, 7, 3, 1), 6: (6, 3, 1), 4: (4, 2, 1)}[family]
     return min(s for s in sizes if s >= wanted)
 
@@ -104,11 +107,19 @@ def tile_cost(
 
 
 def choose_tile(vlen: int, pixels: int, blocks: int, depth: int) -> tuple[int, int]:
-    """The tile family (P, O) with the least estimated time."""
+    """The tile family (pixels, vectors) with the least estimated time for `blocks` blocks of
+    channels.
+
+    `depth` is the number of products in a sum.
+    """
     return min(TILES[vlen], key=lambda t: tile_cost(t[0], t[1], pixels, blocks, depth, vlen))
 
 
 def _strides(sizes: ConvShape, vlen: int, x_plain: bool, y_plain: bool = False) -> Fields:
+    """The steps, in floats, between rows, planes and batches of input and result, as C parameters.
+
+    A plain tensor has one channel in a plane, a blocked one `vlen`.
+    """
     lanes, y_lanes = 1 if x_plain else vlen, 1 if y_plain else vlen
     x_plane = sizes.ih * sizes.iw * lanes
     y_plane = sizes.oh * sizes.ow * y_lanes
@@ -127,6 +138,7 @@ def _strides(sizes: ConvShape, vlen: int, x_plain: bool, y_plain: bool = False) 
 
 
 def _act_fields(act: Act) -> Fields:
+    """The activation's number and constants as fields of a kernel's parameters."""
     return {"act": act.kind, "alpha": act.alpha, "beta": act.beta}
 
 
@@ -178,7 +190,10 @@ RUN, LONG = 16, 192  # of few channels: products in a run, and products that a s
 def plan_plain(
     sizes: ConvShape, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT, y_plain: bool = False
 ) -> KernelCall:
-    """Convolution of a plain tensor, usually into a blocked one; groups must be 1."""
+    """The call of a convolution of a plain tensor, usually into a blocked one; groups must be 1.
+
+    Scratch (bytes) holds a padded copy of a tile's input where windows reach outside.
+    """
     blocks, k = ceil_div(sizes.oc, vlen), sizes.kh * sizes.kw * sizes.ic
     p, o = choose_tile(vlen, sizes.ow, blocks, k)  # a tile stays in its row
     bottom = (sizes.oh - 1) * sizes.sh + (sizes.kh - 1) * sizes.dh + 1
@@ -214,7 +229,11 @@ WINOGRAD_SCRATCH = 1 << 19  # bytes: what a block of tiles may take (it lives in
 
 
 def winograd_tiles(sizes: ConvShape, m: int, panel: int, vlen: int) -> int:
-    """Tiles transformed together: a multiple of 14 within the scratch, or all of them."""
+    """How many tiles are transformed together: a multiple of 14 that fits the scratch, or all of
+    them.
+
+    `m` is the side of a tile's results; `panel` counts vectors of output channels at a time.
+    """
     total = ceil_div(sizes.oh, m) * ceil_div(sizes.ow, m)
     each = 4 * (m + 2) ** 2 * vlen * (ceil_div(sizes.ic, vlen) + panel)
     share = min(WINOGRAD_SCRATCH, sizes.n * (sizes.ic + sizes.oc) * sizes.oh * sizes.ow * 4)
@@ -239,6 +258,9 @@ def winograd_outputs(conv: ConvShape, vlen: int, sizes: tuple[int, ...] = (2, 4)
     planes, vecs = ceil_div(conv.ic, vlen), ceil_div(conv.oc, vlen)
 
     def cost(points: int, pixels: int, depth: int, transforms: int) -> float:
+        """Estimated cycles of `points` products over `pixels` pixels, of transforms, and loading
+        weights.
+        """
         tile = choose_tile(vlen, pixels, vecs, depth)
         products = points * tile_cost(*tile, pixels, vecs, depth, vlen)
         weights = points * depth * vecs * vlen * 4
@@ -254,7 +276,9 @@ def winograd_outputs(conv: ConvShape, vlen: int, sizes: tuple[int, ...] = (2, 4)
 def plan_winograd(
     sizes: ConvShape, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT, m: int = 4
 ) -> KernelCall:
-    """3x3 stride-1 convolution by F(m,3); w [oc, ic, 3, 3]."""
+    """The call of a 3 x 3 convolution with stride 1 by Winograd's F(m, 3); weights [oc, ic,
+    3, 3].
+    """
     total = ceil_div(sizes.oh, m) * ceil_div(sizes.ow, m)
     p, o = choose_tile(vlen, total, ceil_div(sizes.oc, vlen), sizes.ic)
     tiles = winograd_tiles(sizes, m, o, vlen)
@@ -270,7 +294,7 @@ def plan_winograd(
 
 
 def gemm_tile(m: int, n: int, k: int, vlen: int) -> tuple[int, int]:
-    """The tile family of a product of m rows."""
+    """The tile family (pixels, vectors) of a product of `m` rows, `n` columns and depth `k`."""
     blocks = ceil_div(n, vlen)
     p, o = TILES[vlen][-1]
     # Rows of x a power of two apart share few cache sets: the tile with fewer rows first.
@@ -282,7 +306,9 @@ def gemm_tile(m: int, n: int, k: int, vlen: int) -> tuple[int, int]:
 def plan_gemm(
     m: int, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT, x_row: int = 0, y_row: int = 0
 ) -> KernelCall:
-    """y [m, n] = act(x [m, k] · w [k, n] + b); row strides in floats, 0 means contiguous."""
+    """The call of y [m, n] = act(x [m, k] · w [k, n] + b); row strides in floats, 0 means
+    contiguous.
+    """
     k, n = w.shape
     p, o = gemm_tile(m, n, k, vlen)
     fields: Fields = {"m": m, "n": n, "k": k, "x_row": x_row or k, "y_row": y_row or n}
@@ -320,9 +346,10 @@ GEMM_RUN = 256
 def plan_gemm_rows(
     m: int, shape: tuple[int, int], rows: bool, b: Array | None, vlen: int, act: Act = NO_ACT
 ) -> KernelCall:
-    """The same product with w of `shape` (k, n) as it is, or stored transposed: `rows`.
+    """The call of y = act(x · w + b) with w of `shape` (k, n) read as the model stores it.
 
-    The call has no packed weights: it reads the constant itself.
+    `rows` says that w is stored transposed. The call has no packed weights: it reads the constant
+    itself, and packs a block at a time in scratch.
     """
     k, n = shape
     p, o = gemm_tile(m, n, k, vlen)

@@ -39,12 +39,17 @@ transposed = op(
 
 @multiplications("ConvTranspose")
 def transposed_macs(node: ir.Node, x: Shape, w: Shape, y: Shape) -> int:
-    """Every element is multiplied with the window and the output channels of its group."""
+    """Multiplications of a transposed convolution: each input meets the window and its group's
+    outputs.
+    """
     return math.prod(x) * math.prod(w[1:])
 
 
 def pack(w: np.ndarray[Any, Any], groups: int, vlen: int) -> np.ndarray[Any, Any]:
-    """[C, M/g, *k] → [g, ceil(M/g/v), kd, kh, kw, C/g, v], zero padded."""
+    """Weights [C, M/g, *k] as [g, ceil(M/g/v), kd, kh, kw, C/g, v] float32, zero padded.
+
+    `groups` is g and `vlen` v; missing outer spatial axes have size 1.
+    """
     c, m, *k = w.shape
     taps = (1,) * (3 - len(k)) + tuple(k)
     blocks = -(-m // vlen)
@@ -55,7 +60,9 @@ def pack(w: np.ndarray[Any, Any], groups: int, vlen: int) -> np.ndarray[Any, Any
 
 
 def fits(m: Match) -> Iterator[tuple[bool, str]]:
-    """What both the operator alone and its fusions must fulfil."""
+    """Checks of the operator and its fusions: float32, one to three spatial axes, groups
+    that fit.
+    """
     yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
     groups = int(product_node(m).attr("group", 1))
@@ -65,7 +72,9 @@ def fits(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def layouts_of(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Blocked where one group lets a vector hold output channels, and they fill half of it."""
+    """The layouts: input blocked where there is one group, result blocked if it fills half a
+    vector.
+    """
     if vlen == 1 or int(product_node(m).attr("group", 1)) != 1:
         return {}
     few = 2 * m.y.shape[1] < vlen
@@ -134,7 +143,10 @@ def bias_of(c: Recorder, m: Match, channels: int, vlen: int) -> Handle:
 
 
 def record(c: Recorder, m: Match, act: Act) -> None:
-    """One call; the output shape tells what output_padding added."""
+    """Record one call of aot_convtranspose_f32 with the activation `act`.
+
+    The output's shape tells the kernel what output_padding added.
+    """
     node = product_node(m)
     groups, v, oc = int(node.attr("group", 1)), m.x.layout.block or 1, m.y.shape[1]
     window, lead = WindowShape.of(node, m.w.shape[2:]).widened(3), (1,) * (5 - m.x.rank)
@@ -169,10 +181,14 @@ transposed.layouts(layouts_of)
 
 @transposed.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record a ConvTranspose without an activation."""
     record(c, m, NO_ACT)
 
 
 def _declare(fused: Fused) -> None:
+    """Add checks, layouts, lowering and a case to a pattern of a ConvTranspose with an
+    activation.
+    """
     made = fused.pattern
 
     made.check(fits)
@@ -180,15 +196,18 @@ def _declare(fused: Fused) -> None:
 
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
+        """Record the call with the activation that the match has."""
         record(c, m, fused.constants(m))
 
     @made.cases
     def one() -> Iterator[Case]:
+        """One case: a 3 x 3 transposed convolution with the activation."""
         arrays = [f32(1, 5, 4, 4), f32(5, 12, 3, 3, low=-0.2, high=0.2), f32(12)]
         yield with_bounds(fused, arrays)
 
 
 def _transposed(op: Any, x: Any, w: Any, b: Any) -> Any:
+    """The pattern of a ConvTranspose with an optional bias; the node is called conv."""
     return op.ConvTranspose(x, w, b, _outputs=["conv"], _optional=1)
 
 
@@ -221,7 +240,10 @@ def cases() -> Iterator[Case]:
 
 @dynamic("ConvTranspose")
 def transposed_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """ConvTranspose: stride * n and a number that does not depend on n."""
+    """Dynamic dimensions of a ConvTranspose: the result has stride * n + a constant, at least 0.
+
+    Padding becomes 0 first. UnsupportedError for dynamic channels, or a fixed output_shape.
+    """
     data = only_first(x, node)
     own, rank = x.of(data), len(shape_of(data)) - 2
     inside = [a for a in own if a >= 2]
@@ -246,6 +268,7 @@ def transposed_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @operands_fit("ConvTranspose")
 def transposed_operands(node: ir.Node, partial_values: PartialValues) -> str:
+    """The reason why weights and bias of a ConvTranspose do not fit; "" if they do."""
     w, group = operand_shape(node, 1) or (), int(attribute(node, "group", 1))
     return ungrouped(node, 1, True) or wrong("bias", operand_shape(node, 2), (w[1] * group,))
 

@@ -26,6 +26,7 @@ deform = op(
 
 @deform.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of two spatial axes, and of groups, offsets and mask that fit the sizes."""
     yield m.x.rank == 4, f"rank {m.x.rank} (needs 4)"
     if m.x.rank != 4:
         return
@@ -44,6 +45,9 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @deform.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record one call of aot_deformconv_f32 with scratch for the window of all channels
+    (floats).
+    """
     window = WindowShape.of(m.root, m.w.shape[2:])
     (sh, sw), (dh, dw), (pt, pl) = window.strides, window.dilations, window.before
     n, ic, ih, iw = m.x.shape
@@ -72,5 +76,6 @@ def cases() -> Iterator[Case]:
 
 @operands_fit("DeformConv")
 def deformed_operands(node: ir.Node, partial_values: PartialValues) -> str:
+    """The reason why the bias of a DeformConv does not fit its weights; "" if it does."""
     w = operand_shape(node, 1)
     return wrong("bias", operand_shape(node, 3), (w[0],)) if w else "weights without axes"

@@ -17,12 +17,14 @@ det = op("Det", "x", types=(F32, F64))
 
 @det.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that x holds square matrices in its last two axes."""
     square = m.x.rank >= 2 and m.x.shape[-1] == m.x.shape[-2]
     yield square, f"shape {list(m.x.shape)} (needs square matrices)"
 
 
 @det.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_det, with scratch for one matrix in doubles."""
     n = m.x.shape[-1]
     work = c.scratch(8 * n * n)
     params = c.params(batch=math.prod(m.x.shape[:-2]), n=n)

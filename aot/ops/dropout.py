@@ -24,7 +24,9 @@ sizings("Dropout")(Sizing(examples={2: zeros}))
 
 @identity("Dropout")
 def _infers(node: ir.Node) -> bool:
-    """Whether a Dropout does not train."""
+    """Whether a Dropout hands its input on: it has no training_mode, or a constant that is
+    false.
+    """
     training = node.inputs[2] if len(node.inputs) > 2 else None
     if training is None:
         return True
@@ -34,7 +36,10 @@ def _infers(node: ir.Node) -> bool:
 
 @decompose("Dropout")
 def _dropout(b: Body) -> bool:
-    """At inference, and with nothing to drop, everything stays; else draws decide."""
+    """Decompose a Dropout: Identity at inference or with ratio 0, else draws decide.
+
+    A mask of the inference is all true. Refused: a training_mode computed at run time.
+    """
     ratio = array(b.node.inputs[1]) if b.has(1) else None
     training = array(b.node.inputs[2]) if b.has(2) else None
     kept = ratio is not None and not ratio.any()
@@ -50,7 +55,10 @@ def _dropout(b: Body) -> bool:
 
 
 def _dropped(b: Body) -> bool:
-    """Elements whose draw is below the ratio become 0, the others grow by 1 / (1 - ratio)."""
+    """Add the nodes of a Dropout that trains; always True.
+
+    Elements whose draw is below the ratio become 0, others grow by 1 / (1 - ratio).
+    """
     given = b.add("Cast", "i1", to=FLOAT) if b.has(1) else b.constant(FLOAT, (), [0.5])
     ratio = b.add("Reshape", given, b.ints(1)) if b.has(1) and b.shape(1) == () else given
     seed = attribute(b.node, "seed", None)

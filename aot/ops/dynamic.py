@@ -48,7 +48,7 @@ nms = op(
 
 
 def few_axes(m: Match) -> Iterator[tuple[bool, str]]:
-    """A check: no more axes than the kernels' parameters have room for."""
+    """Checks that x has no more axes than the kernels' parameters have room for."""
     yield m.x.rank <= MOST_AXES, f"rank {m.x.rank} (at most {MOST_AXES})"
 
 
@@ -57,18 +57,22 @@ for _pattern in (nonzero, compact, cut):
 
 
 def _eight(values: Sequence[int]) -> tuple[int, ...]:
+    """`values` followed by zeros, eight numbers together."""
     return (*values, *[0] * (MOST_AXES - len(values)))
 
 
 @nonzero.lower
 def nonzero_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_nonzero: y [rank, bound] and the number n of its real columns."""
     params = c.params(rank=m.x.rank, dims=_eight(m.x.shape), count=math.prod(m.x.shape))
     c.call("aot_nonzero", m.y, m.n, m.x, params, header=HEADER)
 
 
 @fill_padding.layouts
 def fill_padding_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Blocked channels stay blocked; pad lanes may get `fill` too."""
+    """The layouts: a blocked input stays blocked unless channels are dynamic; pad lanes may get
+    `fill`.
+    """
     if not incoming["x"].blocked or m.axis == 1:
         return {}
     return {"x": incoming["x"], "y": Layout(incoming["x"].block)}
@@ -76,6 +80,9 @@ def fill_padding_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> di
 
 @fill_padding.lower
 def fill_padding_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_tail: elements from index n of `axis` on become `fill`, in place where
+    possible.
+    """
     outer, axis, inner = split_at(m.y.layout.physical(m.y.shape), m.axis)
     params = c.params(outer=outer, axis=axis, inner=inner)
     c.call(
@@ -93,6 +100,7 @@ def fill_padding_to_kernel(c: Recorder, m: Match) -> None:
 
 @compact.lower
 def compact_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_compact: the real elements, of sizes `shape`, move together at the front."""
     params = c.params(rank=m.x.rank, dims=_eight(m.x.shape))
     c.call(
         "aot_compact",
@@ -108,11 +116,13 @@ def compact_to_kernel(c: Recorder, m: Match) -> None:
 
 @spread.check
 def spread_axes(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that y has no more axes than the kernel's parameters have room for."""
     yield m.y.rank <= MOST_AXES, f"rank {m.y.rank} (at most {MOST_AXES})"
 
 
 @spread.lower
 def spread_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_spread: elements that lie together move to their places at the upper bounds."""
     params = c.params(rank=m.y.rank, dims=_eight(m.y.shape))
     instance = {"E": m.x.dtype.nbytes}
     c.call("aot_spread", m.y, m.x, m.shape, params, instance=instance, header=HEADER)
@@ -120,6 +130,7 @@ def spread_to_kernel(c: Recorder, m: Match) -> None:
 
 @require_equal.lower
 def require_equal_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_require_equal: y is a; the run fails if a and b differ."""
     c.call("aot_require_equal", m.y, m.a, m.b, header=HEADER, status=True)
 
 
@@ -127,18 +138,23 @@ def require_equal_to_kernel(c: Recorder, m: Match) -> None:
 def inside_types(
     node: NodeRef, inputs: tuple[ValueRef | None, ...]
 ) -> list[tuple[tuple[int, ...], DType]]:
+    """The type of Within's result: one int64."""
     return [((1,), S64)]
 
 
 @inside.lower
 def inside_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_within: y is x; the run fails if x is beyond `most`."""
     params = c.params(most=int(m.most))
     c.call("aot_within", m.y, m.x, params, inplace=[(m.y, m.x)], header=HEADER, status=True)
 
 
 @join.lower
 def join_to_kernel(c: Recorder, m: Match) -> None:
-    """The first input holds the sizes of the others on the axis."""
+    """Record one call of aot_join per part, which puts it behind the parts before it.
+
+    The first input holds the sizes of the others along the axis.
+    """
     sizes, *parts = m.xs
     for i, x in enumerate(parts):
         outer, to, inner = split_at(m.y.shape, m.axis)
@@ -150,7 +166,9 @@ def join_to_kernel(c: Recorder, m: Match) -> None:
 
 @append.lower
 def append_to_kernel(c: Recorder, m: Match) -> None:
-    """`n` is how many rows of x there are, `m` how many of `rows` follow."""
+    """Record aot_append: the first `m` of `rows` follow the first `n` of x, in place where
+    possible.
+    """
     outer, to, inner = split_at(m.y.shape, m.axis)
     params = c.params(outer=outer, to=to, part=m.rows.shape[m.axis], inner=inner)
     operands = (m.y, m.x, m.rows, m.n, m.m, params)
@@ -162,7 +180,10 @@ def append_to_kernel(c: Recorder, m: Match) -> None:
 def zeros_behind(
     x: DynamicDims, before: ir.Node, value: ir.Value, axes: Sequence[int]
 ) -> ir.Value | None:
-    """Zeros are behind the new rows, as they were behind what these follow."""
+    """`value`, the result of an Append, if zeros are behind its new rows; None if that is not sure.
+
+    It is so where zeros were behind the rows that the new ones follow.
+    """
     node = value.producer()
     assert node is not None
     source, own = node.inputs[0], x.of(value)
@@ -175,6 +196,7 @@ polynomials("RequireEqual Within", DYNAMIC)(lambda terms, node: terms.of(needed(
 
 @cut.lower
 def cut_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_cut: a Slice of the real elements, with its sizes at run time in `out`."""
     axes = tuple(int(a) for a in m.axes)
     params = c.params(
         rank=m.x.rank,
@@ -190,6 +212,7 @@ def cut_to_kernel(c: Recorder, m: Match) -> None:
 
 @unique.check
 def unique_types(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that x has a type whose elements the kernel can compare."""
     known = m.x.dtype in (F32, F64, BOOL, *INTS)
     yield known, f"dtype {m.x.dtype} (needs float32, float64, bool or an integer)"
 
@@ -223,6 +246,7 @@ def _kind(dtype: DType) -> int:
 
 @nms.lower
 def nms_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_nms_f32: selected boxes y [bound, 3] and their number n; scratch holds a heap."""
     batch, classes, boxes = m.scores.shape
     params = c.params(
         batch=batch,
@@ -239,6 +263,6 @@ def nms_to_kernel(c: Recorder, m: Match) -> None:
 
 @encodes("Compact", DYNAMIC)
 def compact_strings(s: Strings, node: ir.Node) -> None:
-    """The shape at run time ends in the bytes of a string."""
+    """Let the shape that a Compact of encoded strings reads end in the bytes of a string."""
     edit = s.editor(node)
     edit.set_input(node, 1, s.longer(edit, node, needed(node, 1)))

@@ -90,6 +90,7 @@ def steps(term: str, shape: tuple[int, ...], labels: str) -> list[int]:
 
 @einsum.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the equation fits the operands and that the kernel has enough loops."""
     yield m.y.dtype in (F32, F64), f"dtype {m.y.dtype} (needs float32 or float64)"
     yield len(m.xs) <= 3, f"{len(m.xs)} operands (at most 3)"
     yield all(0 not in x.shape for x in m.xs), "an empty operand"
@@ -106,6 +107,9 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @einsum.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_einsum: loops over the labels of the result, inside them over those that are
+    summed.
+    """
     found = parse(m.equation, [x.shape for x in m.xs])
     fields: dict[str, tuple[int, ...]] = {}
     for suffix, labels, name in (("o", found.result, "outer"), ("i", found.summed, "inner")):
@@ -181,7 +185,7 @@ def einsum_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @operands_fit("Einsum")
 def einsum_operands(node: ir.Node, partial_values: PartialValues) -> str:
-    """Einsum: a letter that an operand has twice stands for one size."""
+    """The reason why a letter that an operand has twice stands for two sizes; "" if none does."""
     terms = str(attribute(node, "equation", "")).replace(" ", "").split("->")[0].split(",")
     for i, term in enumerate(terms):
         shape = operand_shape(node, i)

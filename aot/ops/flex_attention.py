@@ -13,7 +13,11 @@ FLOAT, DOUBLE = 1, 11
 
 @types_bodies("FlexAttention", "ai.onnx.preview")
 def modifiers(control: Control, node: ir.Node) -> None:
-    """Type the bodies that change scores and chances: [batch, heads, rows, columns]."""
+    """Set the types of the bodies that change scores and probabilities: [batch, heads, rows,
+    columns].
+
+    Invalid if queries or keys do not have 4 axes.
+    """
     q, k = node.inputs[0], node.inputs[1]
     if q is None or k is None or len(shape_of(q)) != 4 or len(shape_of(k)) != 4:
         raise Invalid("queries and keys must have 4 axes")

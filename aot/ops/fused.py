@@ -41,6 +41,7 @@ def fuse(name: str, params: tuple[str, ...], build: Callable[..., Any]) -> Itera
     for suffix, extra, act, constants in ACTIVATIONS:
 
         def whole(op: Any, *values: Any, _act: Callable[..., Any] = act) -> Any:
+            """The pattern of `build` with the activation around it."""
             inner = build(op, *values[: len(params)])
             return _act(op, inner, *values[len(params) :])
 
@@ -52,18 +53,24 @@ def fuse(name: str, params: tuple[str, ...], build: Callable[..., Any]) -> Itera
 
 
 def with_bounds(fused: Fused, arrays: list[Array], const: tuple[int, ...] = (1, 2)) -> Case:
-    """A case of a fused pattern; inputs `const` and the bounds of a Clip are constants."""
+    """A case of a fused pattern with `arrays` as inputs; those at `const` and Clip's bounds are
+    constant.
+    """
     bounds = [np.array(v, np.float32) for v in (-0.5, 0.75)] if "low" in fused.params else []
     more = range(len(arrays), len(arrays) + len(bounds))
     return case(*arrays, *bounds, const=(*const, *more))
 
 
 def _pattern(name: str, params: tuple[str, ...], build: Callable[..., Any]) -> Pattern:
+    """The pattern, of portable C, that `build(op, *params)` describes; it is not registered
+    here.
+    """
     graph = build(Builder(), *[Var(p) for p in params])
     return Pattern(name, graph, "c", folder=Path(__file__).parent)
 
 
 def _constant_bounds(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the bounds of a Clip are constants or absent."""
     for name in ("low", "high"):
         value = m.values.get(name)
         yield value is None or value.is_const, f"Clip's {name} bound is not constant"

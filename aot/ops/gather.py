@@ -49,6 +49,7 @@ sizings("Gather GatherElements GatherND")(Sizing(data=2))
 
 @evaluates("Gather")
 def gather_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """The elements that constant indices select; Invalid if one is outside the axis."""
     data, index = need(inputs, 0), need(inputs, 1)
     axis = int(attribute(node, "axis", 0))
     size = data.shape[axis]
@@ -59,7 +60,10 @@ def gather_value(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 
 def in_range(indices: ValueRef, extents: Sequence[int]) -> Iterator[tuple[bool, str]]:
-    """Checks of an index tensor; `extents` belong to its last axis or to all of it (length 1)."""
+    """Checks that indices are int32 or int64, and that constant ones are inside their axes.
+
+    `extents` are the sizes of the axes: one for each index of a tuple (last axis), or one for all.
+    """
     yield indices.dtype in (S32, S64), f"indices of {indices.dtype} (needs int32 or int64)"
     empty = 0 in extents and math.prod(indices.shape) > 0
     yield not empty, f"indices into an axis without elements ({list(extents)})"
@@ -76,11 +80,15 @@ def in_range(indices: ValueRef, extents: Sequence[int]) -> Iterator[tuple[bool, 
 
 @gather.check
 def gather_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the indices suit the gathered axis."""
     yield from in_range(m.indices, (m.x.shape[m.axis],))
 
 
 @gather.lower
 def gather_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a Gather: a view or strided copy for constant indices in even steps, else
+    aot_gather.
+    """
     outer, axis, inner = split_at(m.x.shape, m.axis % m.x.rank)
     if math.prod(m.y.shape) == 0:
         move(c, m.y, m.x, [Axis(0, 1, 1)])
@@ -88,6 +96,7 @@ def gather_to_kernel(c: Recorder, m: Match) -> None:
     if m.indices.is_const:
         wanted = wrapped(m.indices.data, axis).ravel()
         step = int(wanted[1] - wanted[0]) if wanted.size > 1 else 1
+        # Indices in even steps are a slice, which may need no copy at all.
         if (np.diff(wanted) == step).all():
             count = wanted.size
             axes = [
@@ -105,12 +114,12 @@ def gather_to_kernel(c: Recorder, m: Match) -> None:
 
 
 def wrapped(indices: np.ndarray[Any, Any], extent: int) -> np.ndarray[Any, Any]:
-    """Constant indices, negative ones counted from the end."""
+    """The indices with negative ones counted from the end of an axis of size `extent`."""
     return np.where(indices < 0, indices + extent, indices)
 
 
 def index_table(c: Recorder, indices: ValueRef, extent: int) -> tuple[ValueRef | Handle, int]:
-    """What to pass as indices, and the bytes of one: constants are stored as int32."""
+    """(operand to pass as indices, bytes of one index); constant indices are stored as int32."""
     if indices.data is None:
         return indices, indices.dtype.nbytes
     return c.const(wrapped(indices.data, extent).astype(np.int32), "indices"), 4
@@ -136,12 +145,14 @@ def gather_cases() -> Iterator[Case]:
 
 @gather_elements.check
 def elements_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that x has at most 8 axes and the indices suit the axis."""
     yield m.x.rank <= 8, f"rank {m.x.rank} (at most 8)"
     yield from in_range(m.indices, (m.x.shape[m.axis],))
 
 
 @gather_elements.lower
 def elements_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_gather_elements; a result without elements is an empty copy."""
     if math.prod(m.y.shape) == 0:
         move(c, m.y, m.x, [Axis(0, 1, 1)])
         return
@@ -169,6 +180,7 @@ def elements_cases() -> Iterator[Case]:
 
 @gather_nd.check
 def nd_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that tuples have at most 8 int64 indices, which are inside their axes."""
     depth = m.indices.shape[-1]
     yield depth <= 8, f"{depth} indices in a tuple (at most 8)"
     yield m.indices.dtype is S64, f"indices of {m.indices.dtype} (needs int64)"
@@ -177,6 +189,9 @@ def nd_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @gather_nd.lower
 def nd_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_gather_nd: per batch, each tuple of indices selects a slice of `inner`
+    elements.
+    """
     if math.prod(m.y.shape) == 0:
         move(c, m.y, m.x, [Axis(0, 1, 1)])
         return
@@ -206,9 +221,10 @@ def nd_cases() -> Iterator[Case]:
 
 
 def from_start(x: DynamicDims, node: ir.Node, index: ir.Value, length: ir.Value) -> ir.Value:
-    """Indices counted from the start: negative ones are `length` more (a vector that broadcasts).
+    """`index` with `length` added to negative indices, so that all count from the start.
 
-    The padding becomes 0, which is in range.
+    `length` is a vector that broadcasts to the indices. Padding of the indices becomes 0, which is
+    in range. The value is returned unchanged where no index can be negative.
     """
     axes, shape = x.of(index), shape_of(index)
     kind = int(index.dtype or 0)
@@ -232,7 +248,10 @@ def from_start(x: DynamicDims, node: ir.Node, index: ir.Value, length: ir.Value)
 
 @dynamic("Gather")
 def gather_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Axes of the indices take the place of the gathered one."""
+    """Dynamic dimensions of a Gather: axes of the indices take the place of the gathered axis.
+
+    Along a dynamic axis negative indices are counted from its real end.
+    """
     data, index = needed(node, 0), needed(node, 1)
     axis = axis_of(node, len(shape_of(data)))
     more = len(shape_of(index)) - 1
@@ -247,7 +266,11 @@ def gather_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("GatherND")
 def gather_nd_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Axes of the indices but the last, then those of the data that are not indexed."""
+    """Dynamic dimensions of a GatherND: axes of the indices but the last, then axes of x not
+    indexed.
+
+    UnsupportedError for batch_dims or tuples of dynamic length.
+    """
     data, index = needed(node, 0), needed(node, 1)
     batch = int(attribute(node, "batch_dims", 0))
     tuple_axis = len(shape_of(index)) - 1
@@ -266,7 +289,10 @@ def gather_nd_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("GatherElements")
 def gather_elements_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """The result is as long as the indices."""
+    """Dynamic dimensions of a GatherElements: the result has those of the indices.
+
+    UnsupportedError where there may be more indices than data along another axis.
+    """
     data, index = needed(node, 0), needed(node, 1)
     axis = axis_of(node, len(shape_of(data)))
     for other, n in x.of(data).items():
@@ -290,7 +316,7 @@ def gather_elements_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @operands_fit("GatherND")
 def gather_nd_operands(node: ir.Node, partial_values: PartialValues) -> str:
-    """GatherND: indices share the batch axes, and point at axes that are there."""
+    """The reason why indices of a GatherND do not fit the data's axes; "" if they do."""
     data, index = operand_shape(node, 0) or (), operand_shape(node, 1) or ()
     batch = int(attribute(node, "batch_dims", 0))
     if not 0 <= batch < min(len(data), len(index)) or data[:batch] != index[:batch]:

@@ -35,16 +35,19 @@ sample = op(
 
 @sample.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of one to three spatial axes and that x is not empty."""
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
     yield math.prod(m.x.shape) > 0, f"an empty tensor {list(m.x.shape)}"
 
 
 def _mode(m: Match) -> str:
+    """The interpolation by its newest name: nearest, linear or cubic."""
     return str(OLD_MODES.get(m.mode, m.mode))
 
 
 @sample.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_gridsample_f32; missing outer spatial axes have size 1."""
     n, channels, *space = m.x.shape
     rank = len(space)
     params = c.params(
@@ -83,7 +86,11 @@ def cases() -> Iterator[Case]:
 
 @dynamic("GridSample")
 def sample_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """GridSample: as many points as the grid has, of an image of known size."""
+    """Dynamic dimensions of a GridSample: as many points as the grid has, of an image of known
+    size.
+
+    UnsupportedError for a dynamic image or batches that may differ.
+    """
     data, grid = needed(node, 0), needed(node, 1)
     own, points = x.of(data), x.of(grid)
     if any(a > 0 for a in own) or (0 in own) != (0 in points):

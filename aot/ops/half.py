@@ -53,15 +53,18 @@ def widened(pattern: Pattern) -> Pattern | None:
 
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks that the float32 pattern would compute the match if its operands were float32."""
         for reason in pattern.refusals(_wide(m, {})):
             yield False, reason
 
     @made.layouts
     def same_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        """The layouts that the float32 pattern would choose."""
         return pattern.choose_layouts(_wide(m, {}), incoming, vlen)
 
     @made.lower
     def to_float(c: Recorder, m: Match) -> None:
+        """Record the operator computed in float32: operands widened, results rounded once."""
         _lower(c, m, pattern)
 
     @made.cases
@@ -75,7 +78,11 @@ def widened(pattern: Pattern) -> Pattern | None:
 
 
 def _lower(c: Recorder, m: Match, pattern: Pattern) -> None:
-    """Widen the operands, lower as float32, round the results."""
+    """Record the casts of half operands to float32 temporaries, the calls of `pattern`, and the
+    casts back.
+
+    Constants are widened at compile time; a value used twice is widened once.
+    """
     names: dict[int, str] = {}
     results = {id(v.ir) for v in m.outputs()}
     for value in m.values.values():
@@ -99,11 +106,15 @@ def _lower(c: Recorder, m: Match, pattern: Pattern) -> None:
 
 
 def _elements(value: ValueRef) -> int:
+    """How many elements a value has in memory, padding of blocked channels included."""
     return math.prod(value.layout.physical(value.shape))
 
 
 def _wide(m: Match, names: dict[int, str]) -> Match:
-    """The match with float32 in the place of half values, called `names` by id of the value."""
+    """The match with float32 values in the place of half ones; others stay.
+
+    `names` has names for the new values by id() of the old ones.
+    """
     wide: dict[int, ValueRef] = {}
     for value in m.values.values():
         if value is not None and id(value.ir) not in wide:
@@ -113,6 +124,9 @@ def _wide(m: Match, names: dict[int, str]) -> Match:
 
 
 def _widened(value: ValueRef, names: dict[int, str]) -> ValueRef:
+    """A float32 value like the half one, constant elements converted, named by `names` if it is
+    there.
+    """
     data = value.data
     made = ir.Value(
         name=names.get(id(value.ir), f"{value.name}_f32"),
@@ -160,6 +174,7 @@ def _narrow(pattern: Pattern, case: Case, dtype: DType) -> Case:
 
 
 def _reference(pattern: Pattern, case: Case, inputs: list[Any]) -> list[Any]:
+    """The results of onnx.reference for a case of one operator with these inputs (None: absent)."""
     from onnx.reference import ReferenceEvaluator
 
     graph = pattern.graph

@@ -63,6 +63,9 @@ operator(
 
 @evaluates("ImageDecoder")
 def decoded(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """The pixels of a constant image file; UnsupportedError with the node's name if it is not
+    decoded.
+    """
     data, kind = need(inputs, 0).tobytes(), str(attribute(node, "pixel_format", "RGB"))
     try:
         return [decode_image(data, kind)]
@@ -71,7 +74,10 @@ def decoded(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 
 def _bmp(data: bytes) -> Array:
-    """Red, green, blue of an uncompressed bitmap."""
+    """The pixels [height, width, 3] (red, green, blue) of an uncompressed bitmap, top row first.
+
+    UnsupportedError for compression and other depths, ValueError for a file that is too short.
+    """
     if len(data) < 54:
         raise ValueError("a BMP without a header")
     start, header, width, height, _, depth, packing = struct.unpack_from("<I I i i H H I", data, 10)
@@ -92,7 +98,11 @@ def _bmp(data: bytes) -> Array:
 
 
 def _pnm(data: bytes) -> Array:
-    """Red, green, blue of a grey or colour PNM, as text or bytes, of at most 255 levels."""
+    """The pixels [height, width, 3] of a grey or colour PNM, as text or bytes, scaled to 255
+    levels.
+
+    UnsupportedError for more than 255 levels, ValueError for a damaged file.
+    """
     fields: list[int] = []
     at = 2
     while len(fields) < 3:

@@ -41,7 +41,9 @@ sizings("BlackmanWindow HammingWindow HannWindow")(Sizing(data=0, examples={0: a
 
 
 def grid_example(role: Role, count: int) -> list[int]:
-    """A grid of eight points an axis for every sample of the input."""
+    """An example of a grid's size: the input's samples, one channel, eight points along
+    each axis.
+    """
     return [1] * count if role.data is None else [role.data[0], 1, *[8] * (count - 2)]
 
 
@@ -58,7 +60,7 @@ sizings("MelWeightMatrix")(
 
 @decompose("EyeLike")
 def _eye_like(b: Body) -> bool:
-    """Ones on a diagonal, of a constant shape."""
+    """Decompose EyeLike: a constant with ones on diagonal k, cast to the result's type."""
     value = b.node.outputs[0]
     rows, columns = shape_of(value)
     ones = np.eye(rows, columns, int(attribute(b.node, "k", 0)), np.float32)

@@ -50,5 +50,5 @@ def header_of(name: str, dtype: DType, vector: str, accuracy: str) -> str:
 
 
 def listing(types: tuple[DType, ...]) -> str:
-    """`float32 or int8 or …` for a refusal."""
+    """The names of the types in words, `float32 or int8`, for the reason of a refusal."""
     return " or ".join(map(str, types))

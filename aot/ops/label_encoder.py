@@ -26,6 +26,7 @@ dynamic("LabelEncoder", ML)(every_axis)
 
 @infer_types("LabelEncoder", ML)
 def _encode_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The type of the result: that of the values, in the shape of the input."""
     shape = need(types, 0)[1]
     tensor = attribute(node, "values_tensor", None)
     if tensor is not None:
@@ -37,7 +38,9 @@ def _encode_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
 
 
 def _table(b: Body, what: str) -> np.ndarray[Any, Any] | None:
-    """Keys or values of a LabelEncoder; None where they are strings."""
+    """The `keys` or `values` (`what`) of a LabelEncoder as numbers; None if they are strings or
+    absent.
+    """
     tensor = attribute(b.node, f"{what}_tensor", None)
     if tensor is not None:
         found = np.asarray(tensor.numpy())
@@ -50,6 +53,7 @@ def _table(b: Body, what: str) -> np.ndarray[Any, Any] | None:
 
 
 def _default(b: Body, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The value for a key that is not found, as an array of shape () in the type of `values`."""
     tensor = attribute(b.node, "default_tensor", None)
     if tensor is not None:
         return np.asarray(tensor.numpy(), values.dtype).reshape(())
@@ -60,6 +64,11 @@ def _default(b: Body, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @decompose("LabelEncoder", ML)
 def _label_encoder(b: Body) -> bool:
+    """Decompose a LabelEncoder of numbers: compare with all keys, gather the value of the one that
+    fits.
+
+    Refused where keys or values are strings or absent.
+    """
     keys, values = _table(b, "keys"), _table(b, "values")
     if keys is None or values is None or keys.size == 0:
         return b.refuse("keys or values that are none, or of another type than numbers")
@@ -72,7 +81,11 @@ def _label_encoder(b: Body) -> bool:
 
 
 def _words_or_numbers(node: ir.Node, what: str) -> np.ndarray[Any, Any]:
-    """`keys` or `values` of a LabelEncoder."""
+    """The `keys` or `values` (`what`) of a LabelEncoder as an array: objects for strings, else
+    numbers.
+
+    ModelError if it has none.
+    """
     tensor = attribute(node, f"{what}_tensor", None)
     if tensor is not None:
         found = np.asarray(tensor.numpy()).reshape(-1)
@@ -86,6 +99,7 @@ def _words_or_numbers(node: ir.Node, what: str) -> np.ndarray[Any, Any]:
 
 
 def _default_of(node: ir.Node, values: np.ndarray[Any, Any]) -> Any:
+    """The value for a key that is not found, a string or a number as `values` are."""
     tensor = attribute(node, "default_tensor", None)
     if tensor is not None:
         return np.asarray(tensor.numpy()).reshape(-1)[0]
@@ -98,7 +112,11 @@ def _default_of(node: ir.Node, values: np.ndarray[Any, Any]) -> Any:
 
 @encodes("LabelEncoder", ML)
 def encode_labels(s: Strings, node: ir.Node) -> None:
-    """The place of the key, then the value there; behind the last one is the default."""
+    """Replace a LabelEncoder of encoded strings by a search of the key and a Gather of the value.
+
+    Behind the last value lies the default. Nothing is changed where both are numbers. ModelError if
+    keys and values are not as many.
+    """
     keys, values = _words_or_numbers(node, "keys"), _words_or_numbers(node, "values")
     if keys.dtype != object and values.dtype != object:
         return
@@ -119,7 +137,9 @@ def encode_labels(s: Strings, node: ir.Node) -> None:
 
 
 def _numeric_place(s: Strings, node: ir.Node, keys: np.ndarray[Any, Any]) -> ir.Value:
-    """The place of a number among the keys: a LabelEncoder of its own."""
+    """The index of each number among the keys, by a LabelEncoder of its own; len(keys) if not
+    found.
+    """
     edit = s.editor(node)
     made = ir.Node(
         ML,

@@ -30,8 +30,8 @@ from aot.ir.dtypes import (
 from aot.ir.graph_nodes import attribute, dtype_of, shape_of
 from aot.ir.operators import AxisOf
 from aot.ir.value_traits import Dequantises, Quantises
+from aot.ops.cast import F8_FORMATS
 from aot.ops.kernels import listing
-from aot.ops.logic import F8_FORMATS
 from aot.ops.packed import bytes_of_elements, store_bytes
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, axis_of, refused, zero_padding
