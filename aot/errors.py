@@ -195,8 +195,3 @@ def clip(text: str) -> str:
 def some(kernels: Sequence[str]) -> str:
     """The first few of the names."""
     return ", ".join(kernels[:3]) + (f" and {len(kernels) - 3} more" if len(kernels) > 3 else "")
-
-
-def unavailable(what: str) -> UnsupportedError:
-    """The error for a part of the interface that this version does not have yet."""
-    return UnsupportedError(f"{what} is not available in this version of aotc")

@@ -34,6 +34,11 @@ _WEIGHTS = re.compile(r"embedded|file|blob|section=[A-Za-z_.][A-Za-z0-9_.]{0,63}
 #: Default search steps of the memory planner.
 PLAN_EFFORT = 200_000
 MAX_STRING, MAX_SEQUENCE, MAX_BOUND = 64, 32, 65_536
+#: The largest `--threads`: the cores of a large server.
+MOST_THREADS = 256
+
+#: Options that are whole numbers.
+_NUMBERS = ("max_string", "max_sequence", "plan_effort", "slice_macs", "threads")
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -125,10 +130,7 @@ class Options:
             ("ram", self.ram, (Integral, NoneType)),
             ("flash", self.flash, (Integral, NoneType)),
             ("stack", self.stack, (Integral, NoneType)),
-            ("max_string", self.max_string, (Integral,)),
-            ("max_sequence", self.max_sequence, (Integral,)),
-            ("plan_effort", self.plan_effort, (Integral,)),
-            ("slice_macs", self.slice_macs, (Integral,)),
+            *((n, getattr(self, n), (Integral,)) for n in _NUMBERS),
             ("offload_limit", self.offload_limit, (Integral, NoneType)),
         ):
             _of_type(option, value, kinds)
@@ -151,9 +153,6 @@ class Options:
             raise UsageError(f"--tune {self.tune}: only --partition cost reads costs")
         if self.dump_after:
             _one_of("--dump-after", self.dump_after, STAGES)
-        if self.threads != 1:
-            what = f"--threads {self.threads} is not available in this version of aotc"
-            raise UnsupportedError(what, hint="available: 1")
         if not _WEIGHTS.fullmatch(self.weights):
             known = "embedded, file, blob, section=NAME (letters, digits, _ and .)"
             hint = meant(self.weights, ("embedded", "file", "blob", "section="))
@@ -172,9 +171,13 @@ class Options:
             raise UsageError(f"offload_limit={self.offload_limit}: must not be negative")
         if self.keep or self.regions:
             check_regions(self.regions, self.keep)
-        for option, bound in (("string", self.max_string), ("sequence", self.max_sequence)):
-            if not 0 < bound <= MAX_BOUND:
-                raise UsageError(f"--max-{option} {bound}: not within 1..{MAX_BOUND}")
+        for option, bound, most in (
+            ("max-string", self.max_string, MAX_BOUND),
+            ("max-sequence", self.max_sequence, MAX_BOUND),
+            ("threads", self.threads, MOST_THREADS),
+        ):
+            if not 0 < bound <= most:
+                raise UsageError(f"--{option} {bound}: not within 1..{most}")
         for option, number in (("plan-effort", self.plan_effort), ("slice-macs", self.slice_macs)):
             if number < 0:
                 raise UsageError(f"--{option} {number}: must not be negative")

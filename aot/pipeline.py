@@ -33,6 +33,7 @@ from aot.plan.compiled import Compiled
 from aot.plan.fallback import make_fallbacks
 from aot.plan.plan_program import plan_programs, within_ram
 from aot.plan.slices import note, sliced
+from aot.plan.threads import check_threads
 from aot.target import load_target, widths
 from aot.tools.samples import samples_for
 from aot.vendor.find import chosen_backends
@@ -47,6 +48,7 @@ def compile_model(
     """
     stage = Stages(progress, watch)
     target = budgeted(load_target(options.target), options)
+    check_threads(options.threads, target, options.package)
     name = bundle_name(options.name, source.path if isinstance(source, Opened) else source)
     model, partition = partition_model(source, options, progress, watch)
     plans = plan_programs(name, model.graph, partition, widths(target, options), options, stage)

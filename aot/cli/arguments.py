@@ -17,7 +17,6 @@ from aot.cli.values import (
     multiplications,
     names,
     state,
-    threads,
     tolerance,
     values,
 )
@@ -191,9 +190,9 @@ _QUALITY: tuple[Argument, ...] = (
     _row(
         "--threads",
         metavar="N",
-        type=threads,
-        default="1",
-        help="threads of a run (1); more are not available in this version",
+        type=count,
+        default=1,
+        help="share the work of a run among N threads (1); hosts only",
     ),
     _row(
         "--io",

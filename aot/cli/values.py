@@ -10,7 +10,7 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
-from aot.errors import AotError, TargetError, unavailable
+from aot.errors import AotError, TargetError
 
 
 def _pair(text: str, what: str) -> tuple[str, str]:
@@ -172,12 +172,3 @@ def names(text: str) -> list[str]:
     if not all(re.fullmatch(r"[A-Za-z0-9_.-]+(:.+)?", n) for n in found):
         raise ArgumentTypeError(f"{text!r} is not a list of backends")
     return found
-
-
-def threads(text: str) -> str:
-    """`1`: a run has one thread in this version."""
-    if text == "1":
-        return text
-    if text.isdigit() and int(text) > 0:
-        raise unavailable(f"--threads {text}")
-    raise ArgumentTypeError(f"not one of 1: {text!r}")

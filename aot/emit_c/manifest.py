@@ -15,7 +15,7 @@ from aot.ir.plan import Plan
 from aot.ir.program import WAITS, Body, Call, Program, Role, Tensor
 from aot.options import Options
 from aot.partition.result import Partition
-from aot.plan import slices
+from aot.plan import slices, threads
 from aot.plan.fallback import RegionFallback, portable_bytes
 from aot.plan.memory.states import scratch_bytes, state_places
 from aot.plan.memory.stretches import stretches
@@ -96,6 +96,7 @@ def manifest_of(
         },
         "macs": sum(c.macs for c in program.calls),
         **({"slices": slices.record(program, options.slice_macs)} if program.slices else {}),
+        **({"threads": threads.record(program)} if program.threads > 1 else {}),
         "nodes": nodes,
         "regions": [*_regions(program, fallbacks), *_inner_regions(program, fallbacks)],
         "refusals": _refusals(partition, names),

@@ -109,6 +109,7 @@ def emit_c(
         ),
         **parted,
         **_rows(program, plan, target, constants, own),
+        **_threads(program, values),
         f"src/{name}_io.h": interface.spell_specs(program).encode("ascii"),
         f"src/{name}_trace.h": spell_trace(program, plan).encode("ascii"),
         **{p: render(t, values) for p, t in _rendered(name, constants, bool(target.board)).items()},
@@ -150,6 +151,18 @@ def _rows(
         return {}
     text = rows.spell_rows(program, plan, target, constants, headers)
     return {f"src/{program.name}_rows.c": text.encode("ascii")}
+
+
+def _threads(program: Program, values: Mapping[str, object]) -> dict[str, File]:
+    """The pool of threads and the share of each, if a run has several."""
+    if program.threads == 1:
+        return {}
+    root, own = runtime_c(), ("aot_parts.h", "aot_pool.h")
+    return {
+        "include/aot/threads.h": (root / "include" / "aot" / "threads.h").read_bytes(),
+        **{f"src/{h}": (root / "src" / h).read_bytes() for h in own},
+        f"src/{program.name}_threads.c": render("pool.c", {**values}),
+    }
 
 
 def _rendered(name: str, constants: Constants, board: bool) -> dict[str, str]:
@@ -307,7 +320,7 @@ def _values(
     name = program.name
     given = ["_given"] if weights.has_weights_file(program) else []
     parts = ["", "_run", "_arena", "_static", "_tvmgen", *given]
-    parts += ["_rows"] if program.segments else []
+    parts += ["_rows"] * bool(program.segments) + ["_threads"] * (program.threads > 1)
     flags = (*value_flags(options.accuracy), *common_flags(target))
     flags += board.FLAGS if target.board else ()
     ins, outs = interface.inputs(program), interface.outputs(program)
@@ -362,7 +375,7 @@ def _values(
         "weights_align": board.WEIGHTS_ALIGN if target.board else 64,
         "weights": _weights_cmake(program, constants),
         **weights.values(program, constants),
-        "libm": " ".join(([LIBM] if math else []) + ([DL] if weights.is_mapped(program) else [])),
+        **_system(program, math),
         "vendors": spell_cmake(name, vendors),
         "archive": vendors.archive,
         "links": " ".join(vendors.links),
@@ -373,6 +386,15 @@ def _values(
         **interface.places(program, plan),
         **interface.example(program),
     }
+
+
+def _system(program: Program, math: bool) -> dict[str, object]:
+    """How many threads a run has, and the libraries of the system that CMake links; `math` says
+    whether a kernel needs libm.
+    """
+    mapped, threads = weights.is_mapped(program), program.threads
+    links = [LIBM] * math + [DL] * mapped + ["-pthread"] * (threads > 1)
+    return {"threads": threads, "libm": " ".join(links)}
 
 
 def _units(program: Program, target: Target, parts: Sequence[str]) -> dict[str, object]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from aot.emit_c import ctext
+from aot.emit_c import ctext, parts
 from aot.emit_c.arena_table import kind, planned_parts, spell_arena, spell_constants
 from aot.emit_c.constants import Constants
 from aot.emit_c.control import numbered
@@ -17,6 +17,7 @@ from aot.emit_c.slices import spell_slices
 from aot.emit_c.spelling import (
     PARAMETERS,
     Spelling,
+    region_arguments,
     spelling,
     state_slots,
     stateful,
@@ -87,7 +88,7 @@ def spell_file(
         for program, plan in planned_parts(spelling.program, spelling.plan)
         for line in spell_arena(spelling.macros, spelling.root, program, plan, whole=-1 in regions)
     ]
-    parts = [
+    sections = [
         "/* SPDX-License-Identifier: MIT-0 */",
         ctext.block([f"{name}: {what}. {_ABOUT}"], hang=0),
         "#include <stddef.h>",
@@ -103,6 +104,7 @@ def spell_file(
         trace_macros(
             "" if owner else name, -1 in regions, spelling.failed, bool(spelling.program.slices)
         ),
+        *([parts.SPLIT] if parts.shares(spelling.program) else []),
         *_section("Arena", arenas),
         *_section("Constants", tables),
         *_section("Parameters", params),
@@ -110,7 +112,7 @@ def spell_file(
         *_section("Kernels", spelling.functions),
         *functions,
     ]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(parts))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(sections))
 
 
 def _constants_used(spelling: Spelling, regions: Sequence[int]) -> set[str]:
@@ -171,7 +173,13 @@ def _execute(program: Program, steps: list[tuple[int, str]]) -> str:
         declared.append(PARAMETERS["push"])
     if program.slices:
         declared.insert(0, "int32_t index")
-    begin = [ctext.call(head, declared, " {"), *(f"    (void){name};" for name in unused)]
+    if program.threads > 1:
+        declared += [PARAMETERS["pool"], PARAMETERS["threads"]]
+        unused += ["pool", "threads"]
+    begin = [ctext.call(head, declared, " {")]
+    if parts.shares(program):
+        begin.append(parts.job(region_arguments(program, program)))
+    begin += [f"    (void){name};" for name in unused]
     if program.slices:
         return spell_slices(program, begin, steps)
     return "\n".join([*begin, *(text for _, text in steps), "    return AOT_OK;", "}", ""])

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from aot.emit_c import ctext
+from aot.emit_c import ctext, parts
 from aot.emit_c.arena_table import MemoryMacros, kind
 from aot.emit_c.constants import Constants
 from aot.emit_c.kernels import Headers
@@ -29,6 +29,7 @@ from aot.ir.program import (
     StateArg,
     region_name,
 )
+from aot.ir.splits import PartField, Split
 
 #: Characters of a kernel's name in the name of the function that calls it.
 MOST_KERNEL = 34
@@ -230,15 +231,29 @@ def step(spelling: Spelling, index: int, call: Call) -> str:
     if _is_nothing(spelling, call):
         return head + ("    (void)0;" if spelling.around else f"    STEP({index}, (void)0);")
     fixed, count = index in spelling.fixed, spelling.cut.get(index, 0)
-    function = _wrapper(spelling, call, fixed, bool(count))
+    split = call.splits[0] if call.splits and spelling.root.threads > 1 else None
+    fields = parts.ROWS if count and not split else split.fields if split else ()
+    function = _wrapper(spelling, call, fixed, fields)
     arguments = [
-        _passed(spelling, a) for a in call.args if not (isinstance(a, Scalar) and _is_null(a))
+        _of_part(spelling, number, a, split) if split else _passed(spelling, a)
+        for number, a in enumerate(call.args)
+        if not (isinstance(a, Scalar) and _is_null(a))
     ]
     if call.params and not fixed:
         arguments.append("&" + _params(spelling, call, call.params))
+    arguments += ["first", "end"] if fields else []
+    if split:
+        part = local(spelling.root.name, f"part{index}")
+        known = {a: PARAMETERS[a] for a in region_arguments(spelling.root, spelling.program)}
+        made = ctext.call(function, arguments)
+        spelling.functions.append(parts.part_function(part, known, split.tile, made))
+        made = f"SPLIT({part}, {'first, end' if count else f'0, {split.units}'})"
+    else:
+        made = ctext.call(function, arguments, "")
     if count:
-        arguments += ["first", "end"]
-        return f"{head}    ROWS({index}, {count}, {ctext.call(function, arguments, '')});"
+        return f"{head}    ROWS({index}, {count}, {made});"
+    if split:
+        return f"{head}    STEP({index}, {made});"
     told = (
         spelling.label(call, "b" if spelling.around else "", index)
         if call.status and spelling.failed
@@ -288,6 +303,15 @@ def _passed(spelling: Spelling, arg: Arg | Scalar | StateArg) -> str:
     if isinstance(arg, StateArg):
         return f"state + {slot(spelling.root, arg.state)}"
     return pointer(spelling, arg) if isinstance(arg, Arg) else _value(arg)
+
+
+def _of_part(spelling: Spelling, number: int, arg: Arg | Scalar | StateArg, split: Split) -> str:
+    """The C expression of argument `number` for one part of a call that threads share."""
+    text = _passed(spelling, arg)
+    if not isinstance(arg, Arg):
+        return text
+    tensor = spelling.program.tensors[arg.tensor]
+    return parts.moved(text, number, arg, tensor, split, spelling.root.threads)
 
 
 def _is_null(arg: Scalar) -> bool:
@@ -385,19 +409,21 @@ def _kind(arg: Arg | Scalar | StateArg) -> str:
     return "null" if _is_null(arg) else ctext.ctype(arg.ctype)
 
 
-def _wrapper(spelling: Spelling, call: Call, specialised: bool, rows: bool = False) -> str:
+def _wrapper(
+    spelling: Spelling, call: Call, specialised: bool, part: Sequence[PartField] = ()
+) -> str:
     """Name of the function for the call's signature, which is spelled the first time.
 
-    With `rows` the function makes rows `first` to `end` - 1 of the result.
+    With the fields of a `part` the function makes units `first` to `end` - 1 of the result.
     """
     fixed = _params(spelling, call, call.params) if call.params and specialised else ""
-    key = (*_signature(call), fixed, rows)
+    key = (*_signature(call), fixed, tuple(part))
     if key not in spelling.wrappers:
         kernel = ctext.ident(call.kernel)
         number = len(spelling.wrappers)
         short = shortened(kernel.removeprefix("aot_"), MOST_KERNEL)
         spelling.wrappers[key] = local(spelling.root.name, f"k{number}_{short}")
-        spelling.functions.append(_function(spelling.wrappers[key], call, fixed, rows))
+        spelling.functions.append(_function(spelling.wrappers[key], call, fixed, part))
     return spelling.wrappers[key]
 
 
@@ -407,11 +433,12 @@ def row_wrapper(spelling: Spelling, call: Call) -> tuple[str, str]:
     return _wrapper(spelling, call, False), params
 
 
-def _function(name: str, call: Call, fixed: str, rows: bool) -> str:
+def _function(name: str, call: Call, fixed: str, part: Sequence[PartField]) -> str:
     """The C function `name` that calls the kernel of `call`, so that the compiler specialises it.
 
     `fixed` names a static struct of parameters that is compiled in, "" if a pointer is passed; with
-    `rows` the function takes the first row and the end, which it puts into a copy.
+    fields of a `part` the function takes its first unit and its end, by which it sets these fields
+    of a copy.
     """
     declared: list[str] = []
     passed: list[str] = []
@@ -426,12 +453,12 @@ def _function(name: str, call: Call, fixed: str, rows: bool) -> str:
     if call.params:
         if not fixed:
             declared.append(f"const {ctext.ident(call.params.ctype)} *p")
-        passed.append("&rows" if rows else f"&{fixed}" if fixed else "p")
-    if rows:
+        passed.append("&rows" if part else f"&{fixed}" if fixed else "p")
+    if part:
         assert call.params
         declared += ["int32_t first", "int32_t end"]
         begin = f"    {ctext.ident(call.params.ctype)} rows = {fixed or '*p'};\n"
-        begin += "    rows.y0 = first;\n    rows.y1 = end;\n"
+        begin += parts.assignments(part)
     passed += [f"/*{ctext.ident(k)}=*/{ctext.integer(v)}" for k, v in call.instance]
     result = "aot_status" if call.status else "void"
     head = f"AOT_NOINLINE static {result} {name}"
@@ -466,4 +493,6 @@ PARAMETERS = {
     "state": "void **state",
     "weights": "const unsigned char *weights",
     "push": "aot_push *push",
+    "pool": "void *pool",
+    "threads": "int32_t threads",
 }

@@ -18,6 +18,7 @@ from aot.ir.layout import PLAIN, Layout
 from aot.ir.plan import Plan
 from aot.ir.rows import Rowwise, Segment
 from aot.ir.slices import Slice
+from aot.ir.splits import Split
 
 
 class Role(enum.Enum):
@@ -247,7 +248,8 @@ class Call:
     `status` tells that it returns an aot_status. `async_kernels` are two kernels (start, wait) that
     may be called in its place with other calls in between (aot/plan/async_overlap.py). `rowwise`
     says how the call makes one row of its result, None if it cannot. It may read `beyond` bytes
-    past the end of each operand (aot/plan/overread.py).
+    past the end of each operand (aot/plan/overread.py). `splits` are ways to share it among
+    threads, one where the program has chosen it.
     """
 
     kernel: str
@@ -266,6 +268,7 @@ class Call:
     async_kernels: tuple[str, str] | None = None
     rowwise: Rowwise | None = None
     beyond: int = 0
+    splits: tuple[Split, ...] = ()
 
     def pointers(self) -> Iterator[Arg]:
         """The pointer arguments, in order."""
@@ -378,7 +381,8 @@ class Program:
     `quantisation` is that of inputs and outputs of integers that stand for numbers, by tensor.
     `segments` are runs of calls that are made row by row. `pushed` is an input that is never in
     memory as a whole, whose rows the first call takes one by one; "" without. `slices` are the
-    pieces of a run between which NAME_step may return, none without that entry.
+    pieces of a run between which NAME_step may return, none without that entry. `threads` is the
+    largest number of threads of a run.
     """
 
     name: str
@@ -401,6 +405,7 @@ class Program:
     segments: tuple[Segment, ...] = ()
     pushed: str = ""
     slices: tuple[Slice, ...] = ()
+    threads: int = 1
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -451,6 +456,7 @@ class Program:
     def text(self) -> str:
         """The whole program, one line per tensor and call; equal programs give equal text."""
         lines = [f"program {self.name} vlen={self.vlen}"]
+        lines += [f"  threads={self.threads}"] if self.threads > 1 else []
         if self.io != "caller" or self.carried:
             lines.append(f"  io={self.io} carried={','.join(self.carried)}")
         lines += [f"  {t.text()}" for t in self.tensors.values()]
@@ -465,6 +471,8 @@ class Program:
             lines += [f"    {line}" for body in call.bodies for line in body.lines()]
             if call.rowwise and any(s.first <= i <= s.last for s in self.segments):
                 lines.append(f"    {call.rowwise.text()}")
+            if self.threads > 1:
+                lines += [f"    {s.text()}" for s in call.splits]
         lines += [f"  {s.text()}" for s in self.segments]
         lines += [f"  {s.text()}" for s in self.slices]
         return "\n".join(lines) + "\n"

@@ -194,6 +194,7 @@ def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
         inplace=[(m.y, r)] if in_place else (),
         macs=conv_shape(m, node).macs,
         rowwise=plan.rowwise(conv_shape(m, node), call, c.vlen, r is not None),
+        splits=plan.conv_splits(conv_shape(m, node), call, c.vlen),
     )
 
 

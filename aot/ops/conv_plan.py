@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from aot.ir.deferred import Constant
 from aot.ir.graph_nodes import Array
 from aot.ir.rows import Planes, Rowwise, Window
+from aot.ir.splits import PartField, Split
 from aot.ops import conv_pack as pack
 from aot.ops.conv_pack import ceil_div
 from aot.vendor.activations import NO_ACT, Act
@@ -70,6 +71,7 @@ class KernelCall:
     """A kernel and its arguments: y, x, weights, bias, r (not depthwise), then scratch.
 
     `scratch` is its size in bytes, 0 passes NULL, None means the kernel has no such parameter.
+    `splits` are ways to share the call among threads.
     """
 
     kernel: str
@@ -78,6 +80,7 @@ class KernelCall:
     fields: Fields
     instance: dict[str, int] = field(default_factory=dict)
     scratch: int | None = None
+    splits: tuple[Split, ...] = ()
 
 
 def tile_pixels(family: int, wanted: int) -> int:
@@ -162,6 +165,28 @@ def rowwise(sizes: ConvShape, call: KernelCall, vlen: int, adds: bool) -> Rowwis
     window = Window(1, sizes.ih, sizes.kh, sizes.sh, sizes.dh, sizes.pt)
     fields = (("ih", -1, "rows"), ("pt", -1, "above"), ("oh", -1, "one"), ("y1", -1, "one"))
     return Rowwise(sizes.oh, made, window, fields, planes=tuple(planes))
+
+
+def conv_splits(sizes: ConvShape, call: KernelCall, vlen: int) -> tuple[Split, ...]:
+    """How threads share the convolution `call`: by panels of output channels, which each read their
+    own weights, or by rows of the result (whole tiles of them with Winograd's algorithm).
+    """
+    depthwise, lanes = "dwconv" in call.kernel, call.instance.get("YV", vlen)
+    rows = Split.rows(sizes.oh, *[4] * (not depthwise), tile=call.instance.get("M", 1))
+    if sizes.groups > 1 and not depthwise:
+        return (rows,)
+    panel = call.instance.get("O", 1) * vlen
+    plane = 4 * sizes.oh * sizes.ow * lanes * (panel // lanes)
+    weights = 4 * panel * sizes.kh * sizes.kw * (1 if depthwise else sizes.ic)
+    if "M" in call.instance:
+        weights = 4 * panel * (call.instance["M"] + 2) ** 2 * sizes.ic
+    moves = [(0, plane), (2, weights), (3, 4 * panel)]
+    moves.append((1, 4 * sizes.ih * sizes.iw * vlen) if depthwise else (4, plane))
+    panels = Split.pieces("oc", sizes.oc, moves, panel)
+    if depthwise:
+        channels = PartField("ic", "count", scale=vlen, total=sizes.oc)
+        panels = replace(panels, fields=(*panels.fields, channels))
+    return (panels, rows)
 
 
 def plan_blocked(
@@ -318,7 +343,20 @@ def plan_gemm(
         pack.pack_bias(b, n, vlen),
         {**fields, **_act_fields(act)},
         {"P": p, "O": o, "ACT": act.after},
+        splits=product_splits(m, n, fields, {2: 4 * k * o * vlen, 3: 4 * o * vlen}, o * vlen, p),
     )
+
+
+def product_splits(
+    m: int, n: int, fields: Fields, weights: Mapping[int, int], columns: int, rows: int
+) -> tuple[Split, ...]:
+    """How threads share a product of `m` rows and `n` columns with constant weights: by groups of
+    `columns`, or by tiles of `rows`; `weights` are arguments that move with columns, in bytes."""
+    x_row, y_row = (4 * int(fields[k]) for k in ("x_row", "y_row"))  # type: ignore[arg-type]
+    wide = 4 * columns
+    by_columns = Split.pieces("n", n, [(0, wide), (4, wide), *weights.items()], columns)
+    by_rows = Split.pieces("m", m, [(0, y_row), (1, x_row), (4, y_row)], tile=rows)
+    return by_columns, by_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +379,8 @@ class MatMulShape:
 
 GEMM_RUN = 256
 """AOT_GEMM_RUN: products that are summed up before they are added to a total."""
+ROWS_PART = 64
+"""AOT_GEMM_ROWS_PART: results of a single row that are computed together."""
 
 
 def plan_gemm_rows(
@@ -354,7 +394,7 @@ def plan_gemm_rows(
     k, n = shape
     p, o = gemm_tile(m, n, k, vlen)
     width = min(o, ceil_div(n, vlen)) * vlen
-    block = 4 * GEMM_RUN
+    block, part = 4 * GEMM_RUN, max(width, ROWS_PART)
     fields: Fields = {"m": m, "n": n, "k": k, "x_row": k, "y_row": n, **_act_fields(act)}
     return KernelCall(
         "aot_gemm_rows_f32",
@@ -363,6 +403,7 @@ def plan_gemm_rows(
         {**fields, "k_block": block},
         {"P": p, "O": o, "ACT": act.after, "ROWS": int(rows)},
         0 if m == 1 and not act.after else 4 * min(k, block) * width,
+        product_splits(m, n, fields, {2: 4 * k * part, 3: 4 * part}, part, p)[0 if rows else 1 :],
     )
 
 
@@ -382,4 +423,23 @@ def plan_matmul(sizes: MatMulShape, vlen: int) -> KernelCall:
     none = np.zeros(0, np.float32)
     scratch = 4 * min(sizes.k, block) * width
     fields["k_block"] = block
-    return KernelCall("aot_matmul_f32", none, none, fields, {"P": p, "O": o}, scratch)
+    splits = matmul_splits(sizes, p, o * vlen)
+    return KernelCall("aot_matmul_f32", none, none, fields, {"P": p, "O": o}, scratch, splits)
+
+
+def matmul_splits(sizes: MatMulShape, rows: int, columns: int) -> tuple[Split, ...]:
+    """How threads share a product of two activations: by batches along each axis (heads of an
+    attention), by groups of `columns`, or by tiles of `rows`, which pack the columns again."""
+    found = [
+        Split(
+            count,
+            (PartField("batch", "count", index=i),),
+            ((0, 4 * sizes.y_batch[i]), (1, 4 * sizes.a_batch[i]), (2, 4 * sizes.b_batch[i])),
+        )
+        for i, count in enumerate(sizes.batch)
+        if count > 1 and sizes.y_batch[i]
+    ]
+    across = [(0, 4 * columns), (2, 4 * columns * sizes.b_col)]
+    found.append(Split.pieces("n", sizes.n, across, columns))
+    down = [(0, 4 * sizes.y_row), (1, 4 * sizes.a_row)]
+    return (*found, Split.pieces("m", sizes.m, down, tile=rows))

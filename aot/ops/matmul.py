@@ -101,6 +101,7 @@ def record_packed(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
         instance=call.instance,
         inplace=[(m.y, r)] if in_place else (),
         macs=rows * w.size,
+        splits=call.splits,
     )
 
 
@@ -152,8 +153,9 @@ def record_views(c: Recorder, m: Match) -> None:
     )
     macs = math.prod(y.shape) * a.shape[-1]
     scratch = c.scratch(call.scratch or 0)
-    params = c.params(**call.fields)
-    c.call(call.kernel, m.y, m.a, m.b, scratch, params, instance=call.instance, macs=macs)
+    params, instance = c.params(**call.fields), call.instance
+    operands = m.y, m.a, m.b, scratch, params
+    c.call(call.kernel, *operands, instance=instance, macs=macs, splits=call.splits)
 
 
 def record_general(c: Recorder, m: Match, node: NodeRef) -> None:

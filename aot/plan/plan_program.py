@@ -28,6 +28,7 @@ from aot.plan.streaming.choose import choose
 from aot.plan.streaming.placed import place_rows
 from aot.plan.streaming.pushed import check_pushed, push
 from aot.plan.streaming.runs import in_batches
+from aot.plan.threads import threaded
 from aot.target import Target
 
 #: Parts of the arena that a budget leaves which are tried in turn: what is estimated packs into a
@@ -56,6 +57,7 @@ def plan_programs(
         begin = partial(lower, name, graph, partition, chip, options)
         program = stage("lower", begin, Program.text)
         program = push(program, options.push) if options.push else program
+        program = threaded(program, options.threads, bool(options.slice_macs))
         check_program(program)
         # The arenas of bodies are scratch of the calls that run them, so they come first.
         program = stage("bodies", partial(plan_subprograms, program, chip, effort))

@@ -18,6 +18,9 @@ def context_bytes(program: Program, word: int) -> int:
         size = _up(size, 8) + 8 * len(program.dynamic_dims)  # said
     size = _up(size, word) + word * program.passed
     size += word * sum(state.slots for state in program.states)
+    if program.threads > 1:
+        widest = 8
+        size = _up(size + 8, 8) + 8 * (40 + 4 * program.threads)  # threads, wanted, pool
     return _up(size, widest)
 
 

@@ -31,6 +31,7 @@ from aot.ir.program import (
     View,
 )
 from aot.ir.rows import Rowwise
+from aot.ir.splits import Split
 from aot.options import Options
 from aot.target import Target
 from aot.vendor.arguments import Handle, Operand, ParamFields, StateHandle, Used, plain
@@ -232,6 +233,7 @@ class Recorder:
         async_kernels: tuple[str, str] | None = None,
         rowwise: Rowwise | None = None,
         beyond: int = 0,
+        splits: Sequence[Split] = (),
     ) -> Call:
         """Record one call: pointers in order, then the params, then `instance` constants.
 
@@ -240,15 +242,14 @@ class Recorder:
         (output, input) operands that may share one address. `async_kernels` start and await the
         kernel's work: start has the same arguments, wait those that are no constants. `rowwise`
         says how the kernel makes its result row by row (None: it cannot), `beyond` how many bytes
-        it may read past the end of each operand. Raises BackendError for a name that is no
-        identifier of C, or operands that C cannot pass.
+        it may read past the end of each operand, `splits` are ways to share it among threads.
+        Raises BackendError for a name that is no identifier of C, or operands that C cannot pass.
         """
         if not re.fullmatch(r"[A-Za-z_]\w*", kernel, re.ASCII):
             raise BackendError(f"a kernel is called {kernel!r} (needs an identifier of C)")
         args, params = self._arguments(kernel, operands)
         pairs = [p for o, i in inplace if (p := self._pair(args, o, i)) is not None]
         origin = replace(self._origin, comment=comment) if comment else self._origin
-        file = self._file(kernel, header)
         call = Call(
             kernel,
             tuple(args),
@@ -259,11 +260,12 @@ class Recorder:
             self._backend,
             self._region,
             macs,
-            file,
+            self._file(kernel, header),
             status,
             async_kernels=async_kernels,
             rowwise=rowwise,
             beyond=beyond,
+            splits=tuple(splits),
         )
         self._written.update(call.writes())
         self.calls.append(call)
@@ -478,8 +480,7 @@ def source_folder(vendor: str) -> str:
 def _check_align(align: int) -> None:
     """Raise BackendError unless `align` (bytes) is a power of two up to MOST_ALIGN."""
     if align < 1 or align & (align - 1) or align > MOST_ALIGN:
-        what = f"an alignment of {align} bytes (needs a power of two up to {MOST_ALIGN})"
-        raise BackendError(what)
+        raise BackendError(f"an alignment of {align} bytes (a power of two up to {MOST_ALIGN})")
 
 
 def layout_name(name: str, layout: Layout) -> str:

@@ -81,25 +81,6 @@ def test_usage_error_is_one_class() -> None:
         parser.compile_parser().parse_args([])
 
 
-def later_command_lines() -> list[list[str]]:
-    return [["m.onnx", "-o", "out", "--threads", "2"]]
-
-
-@pytest.mark.parametrize("line", later_command_lines(), ids=" ".join)
-def test_later_capabilities_say_so_in_one_line(
-    line: list[str],
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(line) == 1
-    captured = capsys.readouterr()
-    assert "not available in this version" in captured.err.splitlines()[0]
-    assert captured.out == ""
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_energy_needs_a_backend_that_knows_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["m.onnx", "-o", "out", "--objective", "energy"]) == 1
     error = capsys.readouterr().err

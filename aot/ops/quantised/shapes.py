@@ -11,7 +11,9 @@ import numpy as np
 
 from aot.ir.graph_nodes import Array
 from aot.ir.rows import Rowwise, Window
+from aot.ir.splits import Split
 from aot.target import Target
+from aot.vendor.requant import SUMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,13 @@ class QConv:
         fields = (("ih", -1, "rows"), ("pt", -1, "above"), ("oh", -1, "one"), ("y1", -1, "one"))
         most = 2 if self.simd == "dsp" and not others else 1
         return Rowwise(self.oh, (0, *others), window, fields, most=most)
+
+    def splits(self, *others: int) -> tuple[Split, ...]:
+        """How threads share the kernel: by rows, of which arguments `others` are read likewise."""
+        if self.kind != "fc":
+            return (Split.rows(self.oh, *others),)
+        size = 4 if self.rq == SUMS else 1
+        return (Split.pieces("m", self.ow, [(0, size * self.oc), (1, self.ic)]),)
 
     def fields(self) -> dict[str, int]:
         """The kernel's parameters for all rows of the output."""

@@ -35,7 +35,8 @@ typedef enum aot_status {
     AOT_BAD_CPU = 20,     /* the CPU lacks a unit that the library was built for */
     AOT_MORE = 21,        /* no error: the run goes on with more rows, or with the next step */
     AOT_BAD_ROWS = 22,    /* no rows are pushed, or more than the input has left */
-    AOT_ABORTED = 23      /* NAME_abort ended the run */
+    AOT_ABORTED = 23,     /* NAME_abort ended the run */
+    AOT_NO_THREADS = 24   /* threads could not be started: runs have one */
 } aot_status;
 
 /* One sentence in English; never NULL. */
@@ -89,6 +90,8 @@ static inline const char *aot_status_text(aot_status status) {
         return "no rows are pushed, or more than the input has left";
     case AOT_ABORTED:
         return "the run was aborted";
+    case AOT_NO_THREADS:
+        return "threads could not be started: runs have one";
     default:
         return "unknown status";
     }

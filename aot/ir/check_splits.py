@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The independent checker of splits: parts that run at once write different bytes."""
+
+from __future__ import annotations
+
+from aot.errors import InternalError
+from aot.ir.program import Access, Arg, Call, Program, Role
+from aot.ir.splits import Split
+
+
+def check_splits(program: Program) -> None:
+    """Raise InternalError, naming the call, unless parts of its calls may run at once.
+
+    A call has one split at most, is no vendor's, and returns no status. The last unit of a moved
+    argument begins within it; scratch has room for every thread; what else a part writes is its own
+    rows, and nothing that a part writes may lie in place of an argument that others read.
+    """
+    for index, call in enumerate(program.calls):
+        if not call.splits:
+            continue
+        where = f"call {index} ({call.kernel})"
+        if program.threads < 2 or len(call.splits) > 1 or call.region >= 0 or call.status:
+            raise InternalError(f"{where}: cannot be split")
+        _check(program, call, call.splits[0], where)
+
+
+def _check(program: Program, call: Call, split: Split, where: str) -> None:
+    """Raise InternalError, beginning with `where`, unless parts of the call may run at once."""
+    known = {name for name, _ in call.params.fields} if call.params else set()
+    lost = [f.member for f in split.fields if f.member not in known]
+    if lost or split.tile < 1 or split.units < 2:
+        raise InternalError(f"{where}: {split.text()} names {lost or 'too few units'}")
+    moves = dict(split.moves)
+    for number, arg in enumerate(call.args):
+        if not isinstance(arg, Arg):
+            continue
+        tensor = program.tensors[arg.tensor]
+        if tensor.role is Role.SCRATCH:
+            if number in moves or tensor.nbytes % program.threads:
+                raise InternalError(f"{where}: {arg.tensor} is not divided among threads")
+        elif number in moves:
+            if arg.offset + (split.units - 1) * moves[number] >= max(1, tensor.nbytes):
+                raise InternalError(f"{where}: {split.text()} leaves {arg.tensor}")
+        elif arg.access is not Access.READ and number not in split.own:
+            raise InternalError(f"{where}: every part writes {arg.tensor}")
+    for written, read in call.inplace:
+        if not split.alone(written, read):
+            raise InternalError(f"{where}: a part writes argument {read}, which others read")

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the work of a call is cut into parts that threads make at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class PartField:
+    """A member of the parameters whose value differs from part to part.
+
+    A part makes units `first` to `end` - 1 of the result. The member (its element `index`, -1: the
+    member itself) is the part's first unit, its end, or the number of its units, each unit of
+    `scale` elements; `total` elements are all there are (0: the last unit is a whole one).
+    """
+
+    member: str
+    value: Literal["first", "end", "count"]
+    index: int = -1
+    scale: int = 1
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A call makes `units` units of its result; parts of several make them at once, in any order.
+
+    A part begins at a multiple of `tile` units and gives the bits that the whole call gives there.
+    `moves` are (argument, bytes): the address moves by so many bytes per unit, and a part touches
+    its own units of the argument only. So it does of the arguments `own`, whose addresses stay.
+    All other arguments are read as a whole, but for scratch, of which every part has its own.
+    """
+
+    units: int
+    fields: tuple[PartField, ...]
+    moves: tuple[tuple[int, int], ...] = ()
+    own: tuple[int, ...] = ()
+    tile: int = 1
+
+    @classmethod
+    def rows(cls, count: int, *own: int, tile: int = 1) -> Split:
+        """By rows `y0` to `y1` - 1 of the result, argument 0; of arguments `own` likewise."""
+        fields = PartField("y0", "first"), PartField("y1", "end")
+        return cls(count, fields, (), (0, *own), tile)
+
+    @classmethod
+    def pieces(
+        cls, member: str, count: int, moves: Sequence[tuple[int, int]], size: int = 1, tile: int = 1
+    ) -> Split:
+        """By units of `size` elements of the `count` elements that the parameter `member` says."""
+        field = PartField(member, "count", scale=size, total=count)
+        return cls(-(-count // size), (field,), tuple(moves), (), tile)
+
+    def share(self, parts: int) -> float:
+        """The share of the units that the largest of `parts` parts makes, from 0 to 1."""
+        tiles = -(-self.units // self.tile)
+        most = min(self.units, -(-tiles // parts) * self.tile)
+        return most / self.units if self.units else 1.0
+
+    def alone(self, written: int, read: int) -> bool:
+        """Whether every part reads of argument `read` just the units of `written` that it makes."""
+        moves = dict(self.moves)
+        moved = written in moves and moves.get(written) == moves.get(read)
+        return moved or (written in self.own and read in self.own)
+
+    def text(self) -> str:
+        """`split 56 units by 4: y0=first y1=end, 0+4096`."""
+        fields = [f"{f.member}{[f.index] if f.index >= 0 else ''}={f.value}" for f in self.fields]
+        moved = [f"{arg}+{step}" for arg, step in self.moves]
+        by = f" by {self.tile}" if self.tile > 1 else ""
+        return f"split {self.units} units{by}: {' '.join(fields)}" + "".join(
+            f", {m}" for m in moved
+        )
