@@ -89,18 +89,24 @@ sizings("Cast")(Sizing(passes=True))
 
 @evaluates("Cast")
 def cast_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """The constant as the type of attribute `to`; Unknown where the reference would round twice."""
     return converted(node, inputs, ir.DataType(int(attribute(node, "to"))).numpy())
 
 
 @evaluates("CastLike")
 def cast_like_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """The constant as the type of the second operand; Unknown where the reference would round
+    twice.
+    """
     return converted(node, inputs, need(inputs, 1).dtype)
 
 
 def converted(node: ir.Node, inputs: Inputs, target: np.dtype[Any]) -> list[Array]:
-    """The first input as another type; types of few bits saturate as the node says.
+    """The constant first input as type `target`; few-bit types saturate as the node's attributes
+    say.
 
-    Raises Unknown where onnx.reference would round twice.
+    Raises Unknown where onnx.reference would round twice, and for floats that the integer type
+    lacks.
     """
     x = need(inputs, 0)
     if not (_is_numpys(x.dtype) and _is_numpys(target)):
@@ -115,12 +121,12 @@ def converted(node: ir.Node, inputs: Inputs, target: np.dtype[Any]) -> list[Arra
 
 
 def _is_numpys(kind: np.dtype[Any]) -> bool:
-    """Whether NumPy itself has this type of numbers."""
+    """Whether NumPy itself has this type of numbers, without ml_dtypes."""
     return kind.isbuiltin == 1 and kind.kind in "biuf"
 
 
 def _is_float32(x: Array) -> bool:
-    """Whether float32 holds every element."""
+    """Whether float32 holds every element exactly."""
     if x.dtype.kind == "f":
         return np.array_equal(x.astype(np.float32), x, equal_nan=True)
     return bool(np.all((x >= -(1 << 24)) & (x <= 1 << 24))) if x.dtype.itemsize > 2 else True
@@ -128,7 +134,9 @@ def _is_float32(x: Array) -> bool:
 
 @bounds("Cast")
 def cast_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
-    """Numbers that the type holds stay; fractions are cut off."""
+    """The interval of x, fractions cut off, if the new type holds it; else all that the type can
+    be.
+    """
     result, found = node.outputs[0], inputs[0]
     widest = of_type(result) if result.dtype is not None else None
     if found is None or widest is None or result.dtype is None:
@@ -144,7 +152,10 @@ def cast_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
 
 @polynomials("Cast")
 def cast_polynomials(terms: Terms, node: ir.Node) -> list[Poly] | None:
-    """Of integers that the new type holds, or of floats that are integers."""
+    """The polynomials of x, where the cast changes no number; None otherwise.
+
+    Numbers must be below 2^24 in size; floats cast to integers must be integers.
+    """
     source = node.inputs[0]
     if source is None or source.dtype is None or source.dtype.numpy().kind not in "iuf":
         return None
@@ -161,6 +172,9 @@ def cast_polynomials(terms: Terms, node: ir.Node) -> list[Poly] | None:
 @cast.check
 @cast_like.check
 def cast_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that kernels convert between both types, directly or by way of a wider one, rounding
+    once.
+    """
     by_way = (by_way_of(m.x.dtype), to_way_of(m.y.dtype))
     if any(v.dtype in FLOAT8 for v in (m.x, m.y)):
         by_way = (m.x.dtype, m.y.dtype)
@@ -176,6 +190,9 @@ def cast_supported(m: Match) -> Iterator[tuple[bool, str]]:
 @cast.lower
 @cast_like.lower
 def cast_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a conversion: a view for equal types, else one kernel, or several by way of a wider
+    type.
+    """
     if m.x.dtype is m.y.dtype and m.x.layout == m.y.layout:
         c.view(m.y, m.x)
         return
@@ -197,7 +214,9 @@ def cast_to_kernel(c: Recorder, m: Match) -> None:
 
 
 def cast_by_way(c: Recorder, m: Match) -> None:
-    """Record a conversion between types that are widened, converted and narrowed."""
+    """Record a conversion of types of few bits: widened, converted, narrowed, as far as each is
+    needed.
+    """
     source, to = by_way_of(m.x.dtype), to_way_of(m.y.dtype)
     wide = widen(c, m.x)
     if source is not to:
@@ -215,7 +234,7 @@ def cast_by_way(c: Recorder, m: Match) -> None:
 
 
 def cast_f8(c: Recorder, m: Match) -> None:
-    """Record a conversion to or from float8."""
+    """Record a conversion to or from float8; the other type is float32, float16 or bfloat16."""
     params = c.params(n=elements(m))
     if m.y.dtype in FLOAT8:
         instance = {"FROM": AROUND_F8.index(m.x.dtype), **F8_FORMATS[m.y.dtype.name]}
@@ -228,6 +247,7 @@ def cast_f8(c: Recorder, m: Match) -> None:
 
 @cast.layouts
 def cast_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Types of less than a byte are stored plain; others follow the layout of x."""
     packed = m.x.dtype.packed or m.y.dtype.packed
     return {} if packed else follow(m, incoming, vlen)
 
@@ -298,6 +318,9 @@ def cast_like_cases() -> Iterator[Case]:
 
 @dynamic("CastLike")
 def cast_like_dynamic(x: DynamicDims, node: ir.Node) -> None:
+    """Dynamic dimensions of x pass; UnsupportedError if the operand that gives the type has
+    some.
+    """
     like = needed(node, 0)
     if any(x.of(i) for i in node.inputs[1:]):
         raise refused(node, "takes its type from a value of unknown shape")

@@ -57,10 +57,14 @@ for _name, _kernel, _types, _value in (
 
     @_made.check
     def known_types(m: Match, types: tuple[DType, ...] = _types) -> Iterator[tuple[bool, str]]:
+        """Checks that both operands have one type, which the operator is for."""
         yield from same_type(m, types)
 
     @_made.lower
     def to_kernel(c: Recorder, m: Match, kernel: str = _kernel) -> None:
+        """Record the kernel on operands a and b, broadcast to y; a bool result may replace a bool
+        operand.
+        """
         combine_pair(c, m, kernel, wide=m.a.dtype.nbytes == m.y.dtype.nbytes)
 
     @_made.cases
@@ -79,9 +83,16 @@ for _name, _kernel, _types, _value in (
 
 
 def compared(surely: Callable[[Interval, Interval], tuple[Array, Array]]) -> BoundsRule:
-    """A comparison; `surely` says where it holds and where it does not, whatever the elements."""
+    """An interval rule of a comparison, whose result is 0, 1, or anything between where it is open.
+
+    `surely` gives two bool arrays: where the comparison holds for all numbers within the intervals
+    of its operands, and where for none.
+    """
 
     def rule(node: ir.Node, inputs: Bounded) -> Interval | None:
+        """The interval of the comparison's results as numbers 0 and 1; None if an operand is
+        unknown.
+        """
         found = given(inputs)
         if found is None:
             return None
@@ -92,17 +103,17 @@ def compared(surely: Callable[[Interval, Interval], tuple[Array, Array]]) -> Bou
 
 
 def surely_less(a: Interval, b: Interval) -> tuple[Array, Array]:
-    """Where a < b for all numbers within the bounds, and where for none."""
+    """(where a < b for all numbers within the intervals, where for none), two bool arrays."""
     return a.high < b.low, a.low >= b.high
 
 
 def surely_less_or_equal(a: Interval, b: Interval) -> tuple[Array, Array]:
-    """Where a <= b for all numbers within the bounds, and where for none."""
+    """(where a <= b for all numbers within the intervals, where for none), two bool arrays."""
     return a.high <= b.low, a.low > b.high
 
 
 def surely_equal(a: Interval, b: Interval) -> tuple[Array, Array]:
-    """Where a = b for all numbers within the bounds, and where for none."""
+    """(where a = b for all numbers within the intervals, where for none), two bool arrays."""
     alone = (a.low == a.high) & (b.low == b.high) & (a.low == b.low)
     return alone, (a.high < b.low) | (a.low > b.high)
 
@@ -126,7 +137,9 @@ evaluates("Where")(lambda node, inputs: [np.where(*(need(inputs, i) for i in ran
 
 @bounds("Where")
 def where_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
-    """Of the operand that is chosen, of both where that is not known."""
+    """The interval of the operand that is chosen, of both where the condition is open; None if
+    unknown.
+    """
     found = given(inputs)
     if found is None:
         return None
@@ -139,7 +152,11 @@ def where_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
 
 @polynomials("Where")
 def where_polynomials(terms: Terms, node: ir.Node) -> list[Poly] | None:
-    """Of the operand that is chosen, an atom where that is not known."""
+    """Per element the polynomial of the operand that is chosen; an unknown where the condition is
+    open.
+
+    None if nothing is known of the condition.
+    """
     condition, yes, no = node.inputs
     shape = shape_of(node.outputs[0])
     limits = terms.limits(condition, shape)
@@ -159,12 +176,16 @@ def where_polynomials(terms: Terms, node: ir.Node) -> list[Poly] | None:
 
 @where.check
 def where_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the condition is bool and both operands have one type."""
     yield m.cond.dtype is BOOL, f"condition of dtype {m.cond.dtype}"
     yield m.a.dtype is m.b.dtype, f"dtypes {m.a.dtype} and {m.b.dtype} (need to be equal)"
 
 
 @where.lower
 def where_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_where for elements of 8 to 64 bits; y may replace an operand but not the
+    condition.
+    """
     operands = [operand(c, v, m.y) for v in (m.cond, m.a, m.b)]
     space = collapse(stored(m.y), [s for _, s in operands])
     pairs = reusable(space, m.y, operands)
@@ -191,7 +212,10 @@ def where_cases() -> Iterator[Case]:
 
 @encodes("Where")
 def choose_strings(s: Strings, node: ir.Node) -> None:
-    """A choice holds for all bytes of a string: bool[3] becomes bool[3, 1]."""
+    """Let a Where of encoded strings choose whole strings: its condition gets a last axis of 1.
+
+    Strings are rows of bytes: bool [3] becomes bool [3, 1].
+    """
     chooses = needed(node, 0)
     shape = (*shape_of(chooses), 1)
     wide = s.make(node, "Reshape", [chooses, s.ints(node, shape)], BOOL_TYPE, shape)
@@ -200,7 +224,9 @@ def choose_strings(s: Strings, node: ir.Node) -> None:
 
 @encodes("Equal")
 def equal_strings(s: Strings, node: ir.Node) -> None:
-    """Two strings are equal where all bytes are."""
+    """Replace an Equal of encoded strings by: all bytes are equal (Equal, Cast, ReduceMin,
+    Cast).
+    """
     shape = shape_of(node.outputs[0])
     pair = [needed(node, 0), needed(node, 1)]
     each = s.make(node, "Equal", pair, BOOL_TYPE, (*shape, s.width))

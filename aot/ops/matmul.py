@@ -50,7 +50,7 @@ gemm = op(
 
 @multiplications("MatMul Gemm")
 def row_macs(node: ir.Node, x: Shape, w: Shape, y: Shape) -> int:
-    """Every result is a sum over a row of x, a column with transA."""
+    """Multiplications of a product: each result sums a row of x, or a column with transA."""
     if not x:
         return 0
     return math.prod(y) * (x[0] if attribute(node, "transA", 0) else x[-1])
@@ -60,7 +60,9 @@ def row_macs(node: ir.Node, x: Shape, w: Shape, y: Shape) -> int:
 
 
 def packed(m: Match, node: NodeRef) -> bool:
-    """Whether aot_gemm_f32 computes the whole match."""
+    """Whether aot_gemm_f32 computes the whole match: constant weights, one bias and one residual at
+    most.
+    """
     found = MatrixProduct.of(m, node)
     if found.weights is None or m.a.dtype is not F32 or found.others:
         return False
@@ -109,7 +111,10 @@ def record_packed(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
 
 
 def views_of(m: Match) -> tuple[Strided, Strided, Strided]:
-    """a, b and y as the MatMul node sees them, whatever transposes the match folds."""
+    """a, b and y as the MatMul node sees them, as strided views of the stored tensors.
+
+    Transposes that the match folds are in the strides; a vector gets an axis of 1.
+    """
     a, b, y = (Strided.contiguous(v.shape) for v in (m.a, m.b, m.y))
     if (ta := getattr(m, "ta", None)) is not None:
         a = a.permuted([int(p) for p in ta.attr("perm")])
@@ -126,13 +131,17 @@ def views_of(m: Match) -> tuple[Strided, Strided, Strided]:
 
 
 def batches(a: Strided, b: Strided, y: Strided) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """Sizes of the folded batch axes and the strides of a, b and y along them."""
+    """(sizes, [strides of a, b, y]) of the batch axes, merged where all operands allow; in
+    elements.
+    """
     sizes = y.shape[:-2]
     return fold_batch(sizes, [v.broadcast(sizes) for v in (a, b, y)])
 
 
 def record_views(c: Recorder, m: Match) -> None:
-    """Record a batched product of two activations of float32."""
+    """Record aot_matmul_f32: a batched product of two computed operands, read through their
+    strides.
+    """
     a, b, y = views_of(m)
     sizes, (sa, sb, sy) = batches(a, b, y)
     call = plan.plan_matmul(
@@ -203,14 +212,14 @@ def record_general(c: Recorder, m: Match, node: NodeRef) -> None:
 
 
 def folds(m: Match) -> Iterator[tuple[bool, str]]:
-    """Whether the batch axes fit the kernels' three, and rows of a and y are contiguous."""
+    """Checks that the batch axes, once merged, are at most the kernels' three."""
     a, b, y = views_of(m)
     sizes, _ = batches(a, b, y)
     yield len(sizes) <= 3, f"{len(sizes)} batch axes that cannot be merged (at most 3)"
 
 
 def contiguous_rows(m: Match) -> bool:
-    """Whether elements of a row of a, and of y, follow one another."""
+    """Whether the elements of each row of a, and of y, follow one another in memory."""
     a, _, y = views_of(m)
     return all(v.strides[-1] == 1 or v.shape[-1] == 1 for v in (a, y))
 
@@ -220,12 +229,14 @@ def contiguous_rows(m: Match) -> bool:
 
 @matmul.check
 def matmul_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of the type, and that the batch axes fit the kernels' three."""
     yield m.a.dtype in DTYPES, f"dtype {m.a.dtype} (needs a float or integer of 32 or 64 bits)"
     yield from folds(m)
 
 
 @matmul.lower
 def matmul_kernel(c: Recorder, m: Match) -> None:
+    """Record a MatMul by the packed kernel, by the kernel on views, or by scalar loops."""
     if packed(m, m.root):
         record_packed(c, m, m.root, NO_ACT)
     elif m.a.dtype is F32 and contiguous_rows(m):
@@ -236,6 +247,7 @@ def matmul_kernel(c: Recorder, m: Match) -> None:
 
 @gemm.check
 def gemm_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of the type, and that integers have whole alpha and beta."""
     yield m.a.dtype in DTYPES, f"dtype {m.a.dtype} (needs a float or integer of 32 or 64 bits)"
     scales = [float(m.root.attr(k, 1.0)) for k in ("alpha", "beta")]
     whole = all(s.is_integer() for s in scales)
@@ -244,6 +256,7 @@ def gemm_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @gemm.lower
 def gemm_kernel(c: Recorder, m: Match) -> None:
+    """Record a Gemm by the packed kernel, or by scalar loops."""
     if packed(m, m.root):
         record_packed(c, m, m.root, NO_ACT)
     else:
@@ -254,38 +267,47 @@ def gemm_kernel(c: Recorder, m: Match) -> None:
 
 
 def _matmul(op: Any, a: Any, b: Any) -> Any:
+    """The pattern of a MatMul called product."""
     return op.MatMul(a, b, _outputs=["product"])
 
 
 def _matmul_add(op: Any, a: Any, b: Any, c: Any) -> Any:
+    """The pattern of a MatMul and the sum with c."""
     return op.Add(_matmul(op, a, b), c)
 
 
 def _matmul_add_add(op: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
+    """The pattern of a MatMul and the sums with c and with r."""
     return op.Add(_matmul_add(op, a, b, c), r)
 
 
 def _gemm(op: Any, a: Any, b: Any, c: Any) -> Any:
+    """The pattern of a Gemm called product, with an optional addend."""
     return op.Gemm(a, b, c, _outputs=["product"], _optional=1)
 
 
 def _gemm_add(op: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
+    """The pattern of a Gemm and the sum with r."""
     return op.Add(_gemm(op, a, b, c), r)
 
 
 def _declare(fused: Fused) -> None:
+    """Add checks, lowering and a case to a pattern of a product with fused operators."""
     made = fused.pattern
 
     @made.check
     def fits(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks that one kernel with packed weights computes the whole match."""
         yield packed(m, m.product), "needs constant float32 weights, a bias, at most one residual"
 
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
+        """Record the product with the activation that the match has."""
         record_packed(c, m, m.product, fused.constants(m))
 
     @made.cases
     def one() -> Iterator[Case]:
+        """One case: a product with bias, residual and bounds as the pattern has them."""
         arrays = [f32(3, 20), f32(20, 18, low=-0.3, high=0.3)]
         if "c" in fused.params:
             arrays.append(f32(18))
@@ -305,9 +327,14 @@ for _fused in (
 
 
 def _attention(name: str, ta: bool, tb: bool, ty: bool) -> None:
-    """MatMul with transposes of its operands or of its result folded into the strides."""
+    """Register the pattern `name`: a MatMul with Transposes of a (`ta`), b (`tb`), the result
+    (`ty`).
+
+    The Transposes are folded into strides.
+    """
 
     def build(op: Any, a: Any, b: Any) -> Any:
+        """The pattern of the MatMul with its Transposes."""
         left = op.Transpose(a, _outputs=["ta"]) if ta else a
         right = op.Transpose(b, _outputs=["tb"]) if tb else b
         product = op.MatMul(left, right, _outputs=["product"])
@@ -318,6 +345,9 @@ def _attention(name: str, ta: bool, tb: bool, ty: bool) -> None:
 
     @made.check
     def fits(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks of float32 without constant weights, whose rows stay contiguous after the
+        Transposes.
+        """
         yield m.a.dtype is F32, f"dtype {m.a.dtype} (needs float32)"
         yield not (m.b.is_const and m.b.rank == 2), "constant weights are packed instead"
         yield contiguous_rows(m), "a transpose moves the rows' elements apart"
@@ -325,10 +355,12 @@ def _attention(name: str, ta: bool, tb: bool, ty: bool) -> None:
 
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
+        """Record the product on the views of its operands."""
         record_views(c, m)
 
     @made.cases
     def one() -> Iterator[Case]:
+        """One case of four axes, with the Transposes that the pattern folds."""
         perm = {"ta.perm": [0, 2, 1, 3], "tb.perm": [0, 2, 3, 1]}
         attrs: dict[str, Any] = {k: v for k, v in perm.items() if (ta, tb)["tb" in k]}
         if ty:
@@ -380,7 +412,9 @@ def gemm_cases() -> Iterator[Case]:
 
 @dynamic("MatMul")
 def matmul_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Rows, columns and batches pass; where both sides meet, padding is 0."""
+    """Dynamic dimensions of a MatMul: rows, columns and batches pass; the summed axis is padded by
+    0.
+    """
     multiplied(x, node, 0, 1)
 
 
@@ -426,6 +460,7 @@ def gemm_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @operands_fit("Gemm")
 def gemm_operands(node: ir.Node, partial_values: PartialValues) -> str:
+    """The reason why the shapes of a Gemm's operands do not fit each other; "" if they do."""
     a, b = operand_shape(node, 0) or (), operand_shape(node, 1) or ()
     if len(a) != 2 or len(b) != 2:
         return f"a product of {list(a)} and {list(b)} (needs two axes each)"

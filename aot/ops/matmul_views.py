@@ -19,11 +19,11 @@ class Strided:
 
     @staticmethod
     def contiguous(shape: Sequence[int]) -> Strided:
-        """Row-major."""
+        """The view of a dense tensor of this shape, last axis fastest."""
         return Strided(tuple(shape), tuple(math.prod(shape[i + 1 :]) for i in range(len(shape))))
 
     def permuted(self, perm: Sequence[int]) -> Strided:
-        """The transposed view."""
+        """The view with axis `perm[i]` as its axis i; no element moves."""
         return Strided(tuple(self.shape[p] for p in perm), tuple(self.strides[p] for p in perm))
 
     def inverse(self, perm: Sequence[int]) -> Strided:
@@ -32,7 +32,7 @@ class Strided:
         return self.permuted(order)
 
     def matrix(self, row: bool) -> Strided:
-        """A 1-D operand as a matrix of one row or one column; others as they are."""
+        """A view of one axis as a matrix of one row (`row`) or one column; others as they are."""
         if len(self.shape) > 1:
             return self
         shape, strides = self.shape, self.strides
@@ -41,7 +41,7 @@ class Strided:
         return Strided((*shape, 1), (*strides, 0))
 
     def broadcast(self, batch: Dims) -> Dims:
-        """Strides of the batch axes in `batch`, 0 along axes this operand repeats."""
+        """The strides along the batch axes of sizes `batch`: 0 where this operand is repeated."""
         own, strides = self.shape[:-2], self.strides[:-2]
         lead = len(batch) - len(own)
         padded = [0] * lead + [0 if n == 1 else s for n, s in zip(own, strides, strict=True)]
@@ -71,6 +71,6 @@ def fold_batch(sizes: Dims, strides: Sequence[Dims]) -> tuple[Dims, list[Dims]]:
 
 
 def three(values: Dims, fill: int) -> tuple[int, int, int]:
-    """`values` (at most three) preceded by `fill`."""
+    """`values` (at most three) at the end of three numbers, with `fill` before them."""
     padded = [fill] * (3 - len(values)) + list(values)
     return padded[0], padded[1], padded[2]

@@ -46,6 +46,9 @@ def to_float_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
 
 @infer_types("ArrayFeatureExtractor", ML)
 def _extract_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The type of an ArrayFeatureExtractor: that of x, its last axis as long as the picked
+    indices.
+    """
     from math import prod
 
     (dtype, shape), (_, picked) = need(types, 0), need(types, 1)
@@ -55,6 +58,7 @@ def _extract_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
 
 @infer_types("LinearRegressor TreeEnsemble TreeEnsembleRegressor", ML)
 def _regress_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The type of a regressor: [samples, targets], of x's type for TreeEnsemble, else float32."""
     targets = int(attribute(node, "targets", None) or attribute(node, "n_targets", None) or 1)
     dtype = need(types, 0)[0]
     kind = dtype if node.op_type == "TreeEnsemble" else FLOAT
@@ -63,6 +67,9 @@ def _regress_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
 
 @infer_types("LinearClassifier TreeEnsembleClassifier", ML)
 def _classify_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The types of a classifier: labels [samples], strings or int64, and float32 [samples,
+    classes].
+    """
     ints = attribute(node, "classlabels_ints", None) or attribute(node, "classlabels_int64s", None)
     words = attribute(node, "classlabels_strings", None)
     classes = max(2, len(ints or words or ()))
@@ -72,7 +79,10 @@ def _classify_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
 
 @maps_of("ZipMap", ML)
 def _unzip(node: onnx.NodeProto) -> list[str]:
-    """Before: z = ZipMap<classlabels_int64s = [3, 5]>(p)      After: z = Identity(p)"""
+    """Turn a ZipMap, in place, into an Identity; returned are its labels as texts.
+
+    Before: z = ZipMap<classlabels_int64s = [3, 5]>(p)      After: z = Identity(p)
+    """
     labels: list[str] = []
     for given in node.attribute:
         labels += [s.decode("utf-8", "replace") for s in given.strings] + list(map(str, given.ints))
@@ -83,7 +93,10 @@ def _unzip(node: onnx.NodeProto) -> list[str]:
 
 @encodes("ArrayFeatureExtractor", ML)
 def _extract_strings(strings: Strings, node: ir.Node) -> None:
-    """Rows of bytes from the last axis of strings; a vector is one sample."""
+    """Replace an ArrayFeatureExtractor of encoded strings by a Gather of rows of bytes.
+
+    The axis that is picked from is the last one of the strings; a vector is one sample.
+    """
     x, shape = needed(node, 0), shape_of(node.outputs[0])
     lead = (*shape[:-1], shape_of(x)[-1] if shape_of(x) else 1, strings.width)
     x = strings.make(node, "Reshape", [x, strings.ints(node, lead)], UINT8, lead)
@@ -98,10 +111,10 @@ def _extract_strings(strings: Strings, node: ir.Node) -> None:
 
 @encodes("LinearClassifier TreeEnsembleClassifier", ML)
 def number_labels(strings: Strings, node: ir.Node) -> None:
-    """The labels are numbers, then the strings of these places in a table.
+    """Let a classifier of string labels give numbers, by which the labels are gathered.
 
-    Before: y, z = Classifier<classlabels_strings = ["a", "b"]>(x)
-    After:  n, z = Classifier<classlabels_ints = [0, 1]>(x); y = Gather(["a", "b"], n)
+    Before: y, z = Classifier<classlabels_strings = ["a", "b"]>(x) After:  n, z =
+    Classifier<classlabels_ints = [0, 1]>(x); y = Gather(["a", "b"], n)
     """
     words = np.array(attribute(node, "classlabels_strings", None) or (), object)
     edit, (labels, scores) = strings.editor(node), node.outputs
@@ -122,12 +135,12 @@ def number_labels(strings: Strings, node: ir.Node) -> None:
 
 
 def wide(b: Body) -> str:
-    """Input 0 as float32."""
+    """The name of input 0 as float32, cast if need be."""
     return "i0" if b.kind() == FLOAT else b.add("Cast", "i0", to=FLOAT)
 
 
 def rows(b: Body, x: str) -> str:
-    """`x` as samples by features: a vector is one sample."""
+    """The name of `x` as [samples, features]; a vector is one sample."""
     shape = b.shape(0)
     return x if len(shape) > 1 else b.add("Reshape", x, b.ints(1, *shape))
 
@@ -137,6 +150,7 @@ operator("Scaler", "x", domain=ML, traits=[Rowwise()])
 
 @decompose("Scaler", ML)
 def _scaler(b: Body) -> bool:
+    """Decompose a Scaler: (x - offset) * scale in float32; absent lists count as 0 and 1."""
     x = wide(b)
     offset, scale = b.floats("offset"), b.floats("scale")
     if offset.size:
@@ -150,7 +164,10 @@ operator("Normalizer", "x", domain=ML, traits=[Rowwise()], norm=OneOf("MAX L1 L2
 
 @decompose("Normalizer", ML)
 def _normalizer(b: Body) -> bool:
-    """As onnxruntime: rows of zeros stay what they are."""
+    """Decompose a Normalizer: rows divided by their MAX, L1 or L2 norm; False for another norm.
+
+    Rows of zeros stay as they are, as in onnxruntime.
+    """
     norm = attribute(b.node, "norm", "MAX")
     x, axis = wide(b), b.ints(len(b.shape(0)) - 1)
     if norm == "MAX":
@@ -166,13 +183,14 @@ def _normalizer(b: Body) -> bool:
 
 @decompose("ArrayFeatureExtractor", ML)
 def _array_feature_extractor(b: Body) -> bool:
+    """Decompose an ArrayFeatureExtractor: a Gather along the last axis."""
     flat = b.add("Reshape", "i1", b.ints(-1))
     b.add("Gather", rows(b, "i0"), flat, axis=-1, out="o0")
     return True
 
 
 def matches(b: Body, x: str, keys: np.ndarray[Any, Any]) -> str:
-    """x[..., None] == keys as int32; NaN equals NaN."""
+    """The name of int32 [*x, keys]: 1 where x equals a key; NaN equals NaN."""
     column = b.add("Unsqueeze", x, b.ints(-1))
     equal = b.add("Equal", column, b.data(keys))
     if keys.dtype.kind == "f" and np.isnan(keys).any():
@@ -182,7 +200,9 @@ def matches(b: Body, x: str, keys: np.ndarray[Any, Any]) -> str:
 
 
 def transformed(b: Body, scores: str, out: str) -> bool:
-    """The post_transform of `scores`; False for the ones that are not known."""
+    """Add the post_transform of `scores` as output `out`; refused (False) for the ones not
+    known.
+    """
     kind = attribute(b.node, "post_transform", "NONE")
     if kind == "SOFTMAX":
         b.add("Softmax", scores, axis=-1, out=out)
@@ -196,6 +216,7 @@ def transformed(b: Body, scores: str, out: str) -> bool:
 
 
 def _linear(b: Body, targets: int) -> str:
+    """The name of x @ coefficients + intercepts, float32 [samples, targets]."""
     x = rows(b, wide(b))
     weights = b.floats("coefficients").reshape(targets, -1)
     y = b.add("MatMul", x, b.data(np.ascontiguousarray(weights.T)))
@@ -208,6 +229,7 @@ operator("LinearRegressor", "x", domain=ML, traits=[Rowwise()], post_transform=P
 
 @decompose("LinearRegressor", ML)
 def _linear_regressor(b: Body) -> bool:
+    """Decompose a LinearRegressor: a matrix product, then its post_transform."""
     return transformed(b, _linear(b, int(attribute(b.node, "targets", 1))), "o0")
 
 
@@ -216,6 +238,10 @@ operator("LinearClassifier", "x", domain=ML, traits=[Rowwise()], post_transform=
 
 @decompose("LinearClassifier", ML)
 def _linear_classifier(b: Body) -> bool:
+    """Decompose a LinearClassifier: scores of a matrix product, the label of the largest.
+
+    Refused without integer labels, or with other than one row of coefficients per class.
+    """
     labels = attribute(b.node, "classlabels_ints", None)
     if not labels:
         return b.refuse(NO_LABELS)

@@ -29,7 +29,10 @@ operator(
 
 @decompose("TreeEnsembleClassifier", ML)
 def _tree_classifier(b: Body) -> bool:
-    """Scores of a regressor; one score for two classes is read as onnxruntime does."""
+    """Decompose a TreeEnsembleClassifier: the scores of a regressor and the label of the largest.
+
+    One score for two classes is read as onnxruntime does. Refused without integer labels.
+    """
     labels = attribute(b.node, "classlabels_int64s", None)
     if not labels:
         return b.refuse(NO_LABELS)
@@ -62,7 +65,10 @@ def _tree_classifier(b: Body) -> bool:
 
 
 def _two_classes(b: Body, score: str, names: str, positive: bool) -> bool:
-    """Labels and scores of one score: a probability if no weight is negative, else a margin."""
+    """Add labels and scores made of one score for two classes; refused for a transform not known.
+
+    The score is a probability if no weight is negative (`positive`), else a margin around 0.
+    """
     kind = attribute(b.node, "post_transform", "NONE")
     if kind not in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
         return b.refuse(f"post_transform {kind}")

@@ -49,13 +49,18 @@ class Weights:
 
 
 def halves(data: Array) -> Array:
-    """Quantised values of 4 bits, the low ones first, along the last axis."""
+    """Unsigned 4-bit values, the low half of each byte first: the last axis becomes twice
+    as long.
+    """
     pairs = np.stack([data & 15, data >> 4], axis=-1)
     return pairs.reshape(*data.shape[:-1], -1)
 
 
 def weights_of(m: Match) -> Weights:
-    """The weights of a match, a column per output."""
+    """The weights of a match, one column per output, with scales and zero points per block.
+
+    Absent zero points are 8; uint8 ones are packed like the weights.
+    """
     blocks = ceil_div(m.K, m.block_size)
     quantised = halves(np.asarray(m.w.data).reshape(m.N, -1))[:, : m.K]
     scales = np.asarray(m.s.data).reshape(m.N, blocks)
@@ -69,6 +74,7 @@ def weights_of(m: Match) -> Weights:
 
 @nbits.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of 4 bits, blocks of a power of two, and operands as large as K and N say."""
     yield m.bits == 4, f"weights of {m.bits} bits (needs 4)"
     yield m.g is None, "blocks in an order of their own (g_idx)"
     size = m.block_size
@@ -89,7 +95,10 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def groups(columns: int, vlen: int, panel: int) -> Iterator[slice]:
-    """Columns of each group of vectors, past n too."""
+    """The slices of columns of each group of vectors, in order; they may end beyond `columns`.
+
+    A group has `panel` vectors of `vlen` columns, the last ones half as many and so on.
+    """
     vecs, b = ceil_div(columns, vlen), 0
     while b < vecs:
         own = panel
@@ -100,7 +109,10 @@ def groups(columns: int, vlen: int, panel: int) -> Iterator[slice]:
 
 
 def packed(w: Weights, vlen: int, panel: int) -> tuple[Array, Array]:
-    """(quantised values, factors) in the order of aot_matmul_f32_q4.h."""
+    """(pairs of quantised values as bytes, factors) in the order of aot_matmul_f32_q4.h.
+
+    Two rows share a byte; factors are scales and zero points per block of rows.
+    """
     k, n = w.quantised.shape
     wide = ceil_div(n, vlen) * vlen
     quantised = np.zeros((ceil_div(k, 2) * 2, wide), np.uint8)
@@ -115,6 +127,7 @@ def packed(w: Weights, vlen: int, panel: int) -> tuple[Array, Array]:
 
 @nbits.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_matmul_f32_q4, with scratch (bytes) for the rows of weights unpacked at a time."""
     p, o = TILES[c.vlen][-1]
     quantised, factors = packed(weights_of(m), c.vlen, o)
     bias = None if m.b is None else np.asarray(m.b.data, np.float32)
@@ -168,13 +181,17 @@ def cases() -> Iterator[Case]:
 
 @infer_types("MatMulNBits", MICROSOFT)
 def _nbits_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The type of a MatMulNBits: that of x, with N columns."""
     dtype, a = need(types, 0)
     return [(dtype, (*a[:-1], int(attribute(node, "N", 0))))]
 
 
 @decompose("MatMulNBits", MICROSOFT)
 def _nbits(b: Body) -> bool:
-    """Weights dequantised at compile time."""
+    """Decompose a MatMulNBits into a MatMul with weights that are dequantised at compile time.
+
+    False where weights, scales or zero points are not known.
+    """
     w = _whole_weights(b)
     if w is None:
         return False
@@ -209,7 +226,7 @@ def _whole_weights(b: Body) -> Array | None:
 
 
 def _quantised(data: Array, bits: int) -> Array:
-    """Quantised values of 4 or 8 bits along the last axis."""
+    """The unsigned quantised values of 4 or 8 bits in bytes, along the last axis."""
     return data if bits == 8 else halves(data)
 
 

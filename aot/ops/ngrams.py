@@ -39,7 +39,10 @@ tfidf = op(
 
 
 def grams(counts: Sequence[int], total: int) -> Iterator[tuple[int, int]]:
-    """Where the n-grams of a pool of `total` tokens begin, and how long they are, in order."""
+    """(position, length) of each n-gram in a pool of `total` tokens, in order.
+
+    `counts` has the position of the first gram of length 1, 2 and so on.
+    """
     for n, (first, last) in enumerate(zip(counts, [*counts[1:], total], strict=True), 1):
         for place in range(first, last, n):
             yield place, n
@@ -47,6 +50,7 @@ def grams(counts: Sequence[int], total: int) -> Iterator[tuple[int, int]]:
 
 @tfidf.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the pool, its counts, indexes and weights fit each other and the type of x."""
     yield m.x.rank in (1, 2), f"rank {m.x.rank} (needs 1 or 2)"
     yield not m.pool_strings, "a pool of strings for tokens that are none"
     total = len(m.pool_int64s)
@@ -67,11 +71,13 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def _pairs(steps: Sequence[int]) -> list[tuple[int, tuple[int, int]]]:
+    """(n, (first, last)) of the tokens of n-grams in the pool, n from 1 on."""
     return list(enumerate(pairwise(steps), 1))
 
 
 @tfidf.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_ngrams: how often each n-gram of the pool occurs in each row of x."""
     pool = np.array(m.pool_int64s, m.x.dtype.numpy)
     count, places, weights = tables(m, len(pool))
     params = c.params(
@@ -95,7 +101,10 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 
 def tables(m: Match, total: int) -> tuple[int, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The kernel's count of n-grams, `places` and `weights` for a pool of `total` tokens."""
+    """(number of n-grams, their int32 [grams, 3] of position, length and column, float32 weights).
+
+    Only n-grams of the lengths that are asked for are kept; `total` is the length of the pool.
+    """
     rows, kept = [], []
     weights = list(m.weights) or [1.0] * len(m.ngram_indexes)
     for (place, n), column, weight in zip(
@@ -110,8 +119,10 @@ def tables(m: Match, total: int) -> tuple[int, np.ndarray[Any, Any], np.ndarray[
 
 @encodes("TfIdfVectorizer")
 def count_words(strings: Strings, node: ir.Node) -> None:
-    """Before: y = TfIdfVectorizer<pool_strings = ["b", "a", "b"]>(x)
-    After:  i = aot.text.Find(x, ["a", "b"]); y = TfIdfVectorizer<pool_int64s = [1, 0, 1]>(i)
+    """Let a TfIdfVectorizer of encoded strings count the places of its words in a table.
+
+    Before: y = TfIdfVectorizer<pool_strings = ["b", "a", "b"]>(x) After: i = aot.text.Find(x, ["a",
+    "b"]); y = TfIdfVectorizer<pool_int64s = [1, 0, 1]>(i)
     """
     pool = list(attribute(node, "pool_strings", None) or ())
     words = sorted(set(pool))

@@ -37,13 +37,13 @@ HEADER = "aot_norm_f32.h"
 
 
 def all_float(m: Match) -> Iterator[tuple[bool, str]]:
-    """Check: every input is float32."""
+    """Checks that every input is float32."""
     for _, v in m.inputs():
         yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
 
 
 def line(c: Recorder, value: ValueRef, shape: tuple[int, ...]) -> ValueRef | Handle:
-    """`value` with every element of `shape`: constants are broadcast, others must have them."""
+    """`value` with every element of `shape`: a constant is broadcast to it, others must have it."""
     if value.is_const:
         data = np.asarray(value.data).reshape(without_ones(value.shape))
         return c.const(np.broadcast_to(data, shape))
@@ -51,7 +51,7 @@ def line(c: Recorder, value: ValueRef, shape: tuple[int, ...]) -> ValueRef | Han
 
 
 def full_line(m: Match, value: ValueRef, name: str) -> tuple[bool, str]:
-    """Check: a scale or bias has exactly the normalised axes; a constant may repeat along them."""
+    """(whether a scale or bias has exactly the normalised axes, reason); a constant may repeat."""
     axes, own = without_ones(m.x.shape[m.axis :]), without_ones(value.shape)
     repeated = value.is_const and len(own) <= len(axes) and repeats_along(own, axes)
     whole = own == axes or repeated
@@ -80,6 +80,7 @@ rmsnorm = op(
 @layernorm.check
 @rmsnorm.check
 def layernorm_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of float32, and that the scale has the normalised axes."""
     yield from all_float(m)
     yield m.stash_type == 1, f"stash_type {m.stash_type} (needs 1, float32)"
     yield full_line(m, m.scale, "scale")
@@ -87,17 +88,20 @@ def layernorm_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @layernorm.check
 def bias_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the bias has the normalised axes."""
     if m.bias is not None:
         yield full_line(m, m.bias, "bias")
 
 
 @layernorm.lower
 def layernorm_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a layer normalisation, with mean and inverse deviation if they are read."""
     normalise_lines(c, m, m.bias, m.mean, m.invstd, rms=0)
 
 
 @rmsnorm.lower
 def rmsnorm_to_kernel(c: Recorder, m: Match) -> None:
+    """Record an RMS normalisation, which subtracts no mean and adds no bias."""
     normalise_lines(c, m, None, None, None, rms=1)
 
 
@@ -170,6 +174,7 @@ groupnorm.check(all_float)
 
 @groupnorm.check
 def groups_fit(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the groups divide the channels and the scale has one number per channel."""
     channels = m.x.shape[1]
     yield channels % max(1, m.num_groups) == 0, f"{m.num_groups} groups, {channels} channels"
     yield m.scale.shape == (channels,), f"scale of shape {m.scale.shape} (needs [{channels}])"
@@ -178,16 +183,18 @@ def groups_fit(m: Match) -> Iterator[tuple[bool, str]]:
 
 @groupnorm.lower
 def groupnorm_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a group normalisation with the node's number of groups."""
     normalise_groups(c, m, m.num_groups)
 
 
 @instancenorm.lower
 def instancenorm_to_kernel(c: Recorder, m: Match) -> None:
+    """Record an instance normalisation: each channel is a group."""
     normalise_groups(c, m, m.x.shape[1])
 
 
 def normalise_groups(c: Recorder, m: Match, groups: int) -> None:
-    """Record a group normalisation with `groups` groups of channels."""
+    """Record aot_groupnorm_f32 with `groups` groups of channels; y may take x's place."""
     n, channels, *spatial = m.x.shape
     params = c.params(
         n=n,
@@ -238,6 +245,7 @@ batchnorm.check(all_float)
 
 @batchnorm.check
 def batchnorm_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of inference with constant statistics, scale and bias."""
     yield m.training_mode == 0, f"training_mode {m.training_mode} (needs 0: inference)"
     for name in ("scale", "bias", "mean", "var"):
         yield getattr(m, name).is_const, f"{name} is computed at run time (needs a constant)"
@@ -284,11 +292,13 @@ lpnorm = op(
 
 @lpnorm.check
 def lpnorm_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that p is 1 or 2."""
     yield m.p in (1, 2), f"p {m.p} (needs 1 or 2)"
 
 
 @lpnorm.lower
 def lpnorm_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_lpnorm_f32 on x [outer, axis, inner]; y may take x's place."""
     outer, axis, inner = split_at(m.x.shape, m.axis)
     c.call(
         "aot_lpnorm_f32",
@@ -313,11 +323,13 @@ lrn = op("LRN", "x", types=(F32,), alpha=1e-4, beta=0.75, bias=1.0, size=AtLeast
 
 @lrn.check
 def lrn_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that x has a batch, channels and a spatial axis."""
     yield m.x.rank >= 3, f"rank {m.x.rank} (needs a batch, a channel and a spatial axis)"
 
 
 @lrn.lower
 def lrn_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_lrn_f32: sums of squares over `size` neighbouring channels."""
     n, channels, *spatial = m.x.shape
     values = (m.alpha / m.size, m.beta, m.bias)
     alpha, beta, bias = (float(np.float32(v)) for v in values)
@@ -346,6 +358,7 @@ mvn = op("MeanVarianceNormalization", "x", types=(F32,), axes=(0, 2, 3))
 
 @mvn.check
 def mvn_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the axes are the last ones, or all but the channels."""
     axes = sorted(a % m.x.rank for a in m.axes)
     last = axes == list(range(m.x.rank - len(axes), m.x.rank))
     yield (
@@ -355,11 +368,13 @@ def mvn_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def _all_but_channels(m: Match, axes: list[int]) -> bool:
+    """Whether the sorted axes are all of x's but axis 1."""
     return axes == [0, *range(2, m.x.rank)]
 
 
 @mvn.lower
 def mvn_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_mvn_f32 per channel or per line of the last axes; y may take x's place."""
     axes = sorted(a % m.x.rank for a in m.axes)
     # (x - E[x]) / (sqrt(E[x^2] - E[x]^2) + 1e-9): the last term only guards against 0 / 0.
     channelwise = _all_but_channels(m, axes) and axes[0] == 0
@@ -387,7 +402,9 @@ operands_fit("LpNormalization")(ranked(1))
 
 @operands_fit("LayerNormalization RMSNormalization")
 def norm_operands(node: ir.Node, partial_values: PartialValues) -> str:
-    """LayerNormalization and RMSNormalization: scale and bias repeat to the input."""
+    """The reason why scale or bias of a layer or RMS normalisation do not repeat to x; "" if they
+    do.
+    """
     x = operand_shape(node, 0)
     if not x:
         return "an input without axes"
@@ -398,7 +415,7 @@ def norm_operands(node: ir.Node, partial_values: PartialValues) -> str:
 
 @operands_fit("MeanVarianceNormalization")
 def variance_axes(node: ir.Node, partial_values: PartialValues) -> str:
-    """MeanVarianceNormalization: its axes are there."""
+    """The reason why an axis of a MeanVarianceNormalization does not exist; "" if all do."""
     rank = len(operand_shape(node, 0) or ())
     axes = [int(a) for a in attribute(node, "axes", None) or (0, 2, 3)]
     outside = [a for a in axes if not -rank <= a < rank]
@@ -407,5 +424,5 @@ def variance_axes(node: ir.Node, partial_values: PartialValues) -> str:
 
 @canonical("LayerNormalization")
 def explicit_epsilon(edit: Editor, node: ir.Node) -> None:
-    """`epsilon` is written out."""
+    """Write out the attribute `epsilon` of a LayerNormalization."""
     edit.set_attribute(node, "epsilon", float(attribute(node, "epsilon", 1e-5)))

@@ -25,7 +25,10 @@ def computes_statistics(node: ir.Node) -> bool:
 
 @decompose("BatchNormalization")
 def _batch_norm(b: Body) -> bool:
-    """Statistics of the run scale and shift each channel."""
+    """Decompose a BatchNormalization whose statistics are computed at run time, or that trains.
+
+    False where all are constants, which the kernel takes. Refused for operands of several types.
+    """
     if not computes_statistics(b.node):
         return False
     training = bool(attribute(b.node, "training_mode", 0))
@@ -37,6 +40,7 @@ def _batch_norm(b: Body) -> bool:
         return b.refuse("statistics at run time of another type than x")
 
     def number(value: float) -> str:
+        """The name of a scalar constant in the type of x."""
         return b.constant(int(x_type), (), [value])
 
     if training:
@@ -57,7 +61,11 @@ def _batch_norm(b: Body) -> bool:
 
 @decompose("LayerNormalization RMSNormalization")
 def _lines(b: Body) -> bool:
-    """Scales and biases that repeat to the input: ONNX's own body has them as long as a line."""
+    """Decompose a layer or RMS normalisation whose scale or bias repeats along the normalised axes.
+
+    The line is normalised with a scale of ones, then multiplied and added to. False where scale and
+    bias are single numbers or whole lines.
+    """
     x = b.shape(0)
     axis = int(attribute(b.node, "axis", -1)) % max(len(x), 1)
     line = x[axis:]
@@ -79,7 +87,8 @@ def _lines(b: Body) -> bool:
 
 @decompose("MeanVarianceNormalization")
 def _mean_variance(b: Body) -> bool:
-    """From the distances to the mean, of short floats in float32.
+    """Decompose a MeanVarianceNormalization from the distances to the mean, short floats in
+    float32.
 
     ONNX's own body subtracts the square of the mean from the mean of the squares, of which nothing
     is left where the spread is small, and adds a float32 to every type.

@@ -16,7 +16,10 @@ from aot.shapes.dynamic.rules import dynamic, needed, only_first
 
 @dynamic("InstanceNormalization")
 def instance_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """InstanceNormalization, spelled out where its means are along a dynamic axis."""
+    """Dynamic dimensions of an InstanceNormalization, spelled out where its means are along one.
+
+    UnsupportedError for a dynamic number of channels.
+    """
     data = only_first(x, node)
     own, shape = x.of(data), shape_of(data)
     axes = list(range(2, len(shape)))
@@ -32,7 +35,11 @@ def instance_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("GroupNormalization")
 def group_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """GroupNormalization, in the same way."""
+    """Dynamic dimensions of a GroupNormalization, spelled out where its means are along one.
+
+    Channels are split into [groups, channels of a group] first. UnsupportedError for dynamic
+    channels.
+    """
     data = only_first(x, node)
     own, shape = x.of(data), shape_of(data)
     if 1 in own:
@@ -53,7 +60,10 @@ def group_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 
 def _standardised(x: DynamicDims, node: ir.Node, data: ir.Value, axes: Sequence[int]) -> ir.Value:
-    """(data - mean) / sqrt(variance + epsilon) over axes."""
+    """The value (data - mean) / sqrt(variance + epsilon), both over `axes` without their padding.
+
+    Operators are added in front of `node`, which gives epsilon.
+    """
     kind, typed = int(dtype_of(data)), [(int(dtype_of(data)), shape_of(data))]
     own = x.of(data)
     middle = means(x, data, node, axes)
@@ -73,7 +83,9 @@ def _standardised(x: DynamicDims, node: ir.Node, data: ir.Value, axes: Sequence[
 
 
 def _scaled(x: DynamicDims, node: ir.Node, y: ir.Value, own: Axes) -> None:
-    """Replace a normalisation by `y` times its scale plus its bias, per channel."""
+    """Replace the normalisation `node` by `y` * scale + bias per channel; `own` are y's dynamic
+    axes.
+    """
     kind, shape = int(y.dtype or 0), shape_of(y)
     for op_type, index in (("Mul", 1), ("Add", 2)):
         factor = along(x, node, needed(node, index), len(shape), 1, kind)
@@ -83,7 +95,9 @@ def _scaled(x: DynamicDims, node: ir.Node, y: ir.Value, own: Axes) -> None:
 
 @dynamic("BatchNormalization LRN")
 def channelwise_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """BatchNormalization and LRN: all axes but the channels pass."""
+    """Dynamic dimensions of BatchNormalization and LRN pass; UnsupportedError for dynamic
+    channels.
+    """
     data = only_first(x, node)
     if 1 in x.of(data):
         raise refused(node, "has channels whose number is known at run time only")

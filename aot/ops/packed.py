@@ -17,12 +17,12 @@ ROUND_MODES = ("up", "down", "nearest")
 
 
 def count(value: ValueRef) -> int:
-    """The number of elements, of less than a byte each."""
+    """The number of elements of a value."""
     return math.prod(value.shape)
 
 
 def by_way_of(dtype: DType) -> DType:
-    """The type that elements of `dtype` are widened to."""
+    """The type to which elements of `dtype` are widened for computing; itself if it needs none."""
     if dtype in NARROWER:
         return F32
     if dtype.packed:
@@ -31,12 +31,15 @@ def by_way_of(dtype: DType) -> DType:
 
 
 def to_way_of(dtype: DType) -> DType:
-    """The type that elements of `dtype` are narrowed from; integers keep their lowest bits."""
+    """The type from which elements of `dtype` are narrowed; integers keep their lowest bits."""
     return S8 if dtype.packed and dtype is not F4E2M1 else by_way_of(dtype)
 
 
 def bytes_of_elements(c: Recorder, x: ValueRef) -> Handle:
-    """A byte per element of packed `x`: its value, or the bits of a float."""
+    """Record the unpacking of `x` to one byte per element: its value, or the bits of a float.
+
+    Returned is the temporary tensor.
+    """
     bytes_of = U8 if x.dtype is F4E2M1 else by_way_of(x.dtype)
     wide = c.temp(x.shape, bytes_of, name="unpacked")
     c.defines(wide)
@@ -46,7 +49,7 @@ def bytes_of_elements(c: Recorder, x: ValueRef) -> Handle:
 
 
 def widen(c: Recorder, x: ValueRef) -> ValueRef | Handle:
-    """`x` in the type of `by_way_of`."""
+    """`x` in the type of `by_way_of`: itself, or a temporary tensor to which calls are recorded."""
     if by_way_of(x.dtype) is x.dtype:
         return x
     unpacked = bytes_of_elements(c, x) if x.dtype.packed else x
@@ -60,13 +63,16 @@ def widen(c: Recorder, x: ValueRef) -> ValueRef | Handle:
 
 
 def store_bytes(c: Recorder, y: ValueRef, unpacked: Handle | Used) -> None:
-    """Packed `y` from a byte per element."""
+    """Record the packing of one byte per element into `y`, whose elements share bytes."""
     instance = {"BITS": y.dtype.bits}
     c.call("aot_pack_bits", y, unpacked, c.params(n=count(y)), instance=instance, header=HEADER)
 
 
 def narrow(c: Recorder, y: ValueRef, x: ValueRef | Handle, saturate: int, mode: str) -> None:
-    """`y` from `x`, which has the type of `to_way_of`."""
+    """Record the conversion of `x`, of the type `to_way_of`, into `y` of fewer bits.
+
+    `saturate` and `mode` (up, down, nearest) are for float8e8m0 only.
+    """
     params = c.params(n=count(y))
     if y.dtype is F8E8M0:
         instance = {"MODE": ROUND_MODES.index(mode), "SATURATE": saturate}

@@ -44,14 +44,17 @@ pad = op(
 
 @identity("Pad")
 def pads_nothing(node: ir.Node) -> bool:
-    """Whether a Pad adds and removes no element."""
+    """Whether a Pad has constant pads that are all 0."""
     pads = array(node.inputs[1])
     return pads is not None and not pads.any()
 
 
 @permute("Pad")
 def padded_before(edit: Editor, node: ir.Node, perm: list[int]) -> Permuted | None:
-    """The amounts in the order of the axes before a Transpose."""
+    """A Pad as it is before a Transpose by `perm`: its amounts in the order of those axes.
+
+    None where the amounts are not constant or the node lists axes.
+    """
     amounts = array(node.inputs[1])
     if amounts is None or (len(node.inputs) > 3 and node.inputs[3] is not None):
         return None
@@ -65,7 +68,7 @@ sizings("Pad")(Sizing(examples={1: zeros, 3: axes}))
 
 
 def before_of(m: Match) -> list[int]:
-    """Elements added in front of every axis (negative: removed)."""
+    """How many elements are added in front of each axis of x; negative numbers are removed ones."""
     pads = [int(p) for p in m.pads.data]
     half = len(pads) // 2
     axes = range(half) if m.axes is None else [int(a) % m.x.rank for a in m.axes.data]
@@ -95,6 +98,9 @@ def merged(
 
 @pad.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that pads and axes are constants, x has 1 to 7 axes, and is not empty unless
+    constant.
+    """
     yield m.pads.is_const, "pads are computed at run time (needs a constant)"
     yield m.axes is None or m.axes.is_const, "axes are computed at run time (needs a constant)"
     yield 1 <= m.x.rank <= 7, f"rank {m.x.rank} (needs 1 to 7)"
@@ -104,7 +110,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @pad.layouts
 def spatial_only(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Channels in blocks may stay when no channel is added or removed."""
+    """The layouts: blocked x stays blocked if no channel is added or removed."""
     layout = incoming["x"]
     if not layout.blocked or m.x.shape[1] != m.y.shape[1] or before_of(m)[1]:
         return {}
@@ -113,6 +119,7 @@ def spatial_only(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
 
 @pad.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_pad with the fewest axes; an empty result is an empty copy."""
     if math.prod(m.y.shape) == 0:
         move(c, m.y, m.x, [Axis(0, 1, 1)])
         return
@@ -183,7 +190,7 @@ def pad_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 
 def _fill(x: DynamicDims, node: ir.Node, data: ir.Value) -> ir.Value:
-    """What a Pad fills with, a vector of one element."""
+    """The number that a Pad fills with, as a vector of one element; 0 without an operand."""
     fill = given(node, 2)
     if fill is None:
         return x.const(node, np.zeros(1, dtype_of(data).numpy()), data)
@@ -198,7 +205,10 @@ def _padded(
     pads: dict[int, tuple[int | None, int | None]],
     mode: str,
 ) -> None:
-    """Replace `node` by a Pad of known numbers; dynamic axes are filled with constants only."""
+    """Replace `node` by a Pad of `data` with known amounts (before, after) by axis.
+
+    Padding of dynamic axes is filled with the same constant first, so that it joins the pads.
+    """
     rank = len(shape_of(data))
     known = {a: (int(b or 0), int(e or 0)) for a, (b, e) in pads.items()}
     changed = [a for a, ends in known.items() if any(ends)]
@@ -231,7 +241,11 @@ def _moved(
     ends: tuple[ir.Value, ir.Value],
     mode: str,
 ) -> ir.Value:
-    """Pad one axis by numbers that need not be known."""
+    """`data` padded along `axis` by amounts `ends` (before, after) that are read at run time.
+
+    Rows are gathered, and rows of padding replaced where the mode is constant. UnsupportedError if
+    the amounts have no upper bound.
+    """
     size, n = shape_of(data)[axis], x.dim(node, data, axis)
     total = x.add(node, x.add(node, n, ends[0]), ends[1])
     most = most_of(x, total)
@@ -256,7 +270,10 @@ def _moved(
 
 
 def _reflected(x: DynamicDims, node: ir.Node, at: ir.Value, value: ir.Value, mode: str) -> ir.Value:
-    """Which row the padding at `at` repeats; pads longer than the axis go to and fro."""
+    """Which row each position `at` of a padded axis of size `value` repeats, for a mode of Pad.
+
+    Pads longer than the axis go to and fro. UnsupportedError for an unknown mode.
+    """
     if mode in ("constant", "edge"):
         return at
     if mode == "reflect":
@@ -272,6 +289,7 @@ def _reflected(x: DynamicDims, node: ir.Node, at: ir.Value, value: ir.Value, mod
 
 @operands_fit("Pad")
 def pad_operands(node: ir.Node, partial_values: PartialValues) -> str:
+    """The reason why pads, axes or the constant of a Pad have a wrong shape; "" if they fit."""
     return lists((1, "pads"), (3, "axes"))(node, partial_values) or one(2, "the constant")(
         node, partial_values
     )

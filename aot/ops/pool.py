@@ -70,7 +70,7 @@ global_lp = op("GlobalLpPool", "x", traits=[Reduces(0)], types=(F32,), p=AtLeast
 @global_max.check
 @global_lp.check
 def _spatial(m: Match) -> Iterator[tuple[bool, str]]:
-    """Nothing at all may be pooled to nothing: a window has no place in it."""
+    """Checks of one to three spatial axes; an empty x is fine where y is empty, too."""
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
     yield 0 not in m.x.shape or 0 in m.y.shape, f"an empty tensor {list(m.x.shape)}"
 
@@ -79,6 +79,7 @@ def _spatial(m: Match) -> Iterator[tuple[bool, str]]:
 @average_pool.check
 @lp_pool.check
 def _pooled(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of a pool with windows: ranks, explicit pads and a kernel_shape."""
     yield from _spatial(m)
     yield m.auto_pad in ("NOTSET", "VALID"), f"auto_pad {m.auto_pad!r} (needs explicit pads)"
     yield m.kernel_shape is not None, "attribute kernel_shape is missing"
@@ -105,7 +106,7 @@ def geometry(c: Recorder, m: Match, order: int = 0) -> ParamFields:
 
 
 def follows_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str, Layout]:
-    """float32 and 8-bit quantised values without indices are pooled in blocks if they arrive so."""
+    """The layouts: blocked x is pooled in blocks, unless it is float64 or indices are read."""
     layout = incoming["x"]
     if not layout.blocked or m.x.dtype is F64 or m.values.get("indices") is not None:
         return {}
@@ -126,7 +127,9 @@ def _shared(m: Match) -> int:
 
 
 def _max_rowwise(m: Match) -> Rowwise | None:
-    """How the maxima of an image whose channels are one block are made by rows."""
+    """How a MaxPool makes its rows one by one; None unless all channels of one image are
+    one block.
+    """
     if m.x.shape[0] != 1 or m.x.rank != 4 or m.x.layout.block < m.x.shape[1] or 0 in m.y.shape:
         return None
     shape = WindowShape.of(m.root, m.kernel_shape)
@@ -190,7 +193,7 @@ def max_cases() -> Iterator[Case]:
 
 
 def _is_global(m: Match) -> bool:
-    """Whether the one window is exactly the input."""
+    """Whether the only window is exactly the input."""
     if tuple(m.kernel_shape) != m.x.shape[2:] or math.prod(m.y.shape[2:]) != 1:
         return False
     return not any(m.pads or ()) and all(d == 1 for d in m.dilations or ())
@@ -198,6 +201,9 @@ def _is_global(m: Match) -> bool:
 
 @average_pool.lower
 def average_to_kernel(c: Recorder, m: Match) -> None:
+    """Record an AveragePool: one mean per channel if the window is all, else blocked or plain
+    windows.
+    """
     if m.x.dtype is F32 and _is_global(m):
         _global(c, m, AVERAGE)
         return
@@ -233,6 +239,7 @@ def average_cases() -> Iterator[Case]:
 
 @lp_pool.lower
 def lp_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_lppool_f32 on plain tensors."""
     c.call("aot_lppool_f32", m.y, m.x, geometry(c, m, int(m.p)), header="aot_pool_plain.h")
 
 
@@ -246,7 +253,7 @@ def lp_cases() -> Iterator[Case]:
 
 
 def _global(c: Recorder, m: Match, kind: int) -> None:
-    """Record one value per channel over all positions."""
+    """Record one value per channel over all positions: `kind` AVERAGE or MAX."""
     size = math.prod(m.x.shape[2:])
     planes = math.prod(stored(m.x)[:2])
     kernel = "aot_globalpool_f32_blocked" if m.x.layout.blocked else "aot_globalpool_f32"
@@ -263,7 +270,9 @@ def _global(c: Recorder, m: Match, kind: int) -> None:
 
 
 def _rowwise(m: Match, kernel: str, planes: int, vlen: int) -> Rowwise | None:
-    """An image of several rows, in planes of whole vectors, is taken row after row."""
+    """How a global pool takes its image row after row; None unless it is one image in whole
+    vectors.
+    """
     if m.x.shape[0] != 1 or m.x.rank != 4 or not (m.x.layout.blocked or vlen == 1):
         return None
     rows, width = m.x.shape[2:]
@@ -273,10 +282,12 @@ def _rowwise(m: Match, kernel: str, planes: int, vlen: int) -> Rowwise | None:
 
 
 def _declare_global(pattern: Pattern, kind: int) -> None:
+    """Add layouts, lowering and cases to a pool over all positions."""
     pattern.layouts(follows_blocks)
 
     @pattern.lower
     def to_kernel(c: Recorder, m: Match) -> None:
+        """Record the global pool."""
         _global(c, m, kind)
 
     @pattern.cases
@@ -296,6 +307,7 @@ for _pattern in (max_pool, average_pool):
 
 @global_lp.lower
 def global_lp_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_lppool_f32 with one window as large as the image."""
     n = m.x.rank - 2
     whole = (1,) * (3 - n) + m.x.shape[2:]
     params = c.params(
@@ -368,7 +380,9 @@ def average_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("GlobalAveragePool")
 def global_average_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """GlobalAveragePool: the mean over the spatial axes."""
+    """Dynamic dimensions of a GlobalAveragePool: the mean over the spatial axes without their
+    padding.
+    """
     data = needed(node, 0)
     y = means(x, data, node, list(range(2, len(shape_of(data)))))
     x.substitute(node, y, x.of(y))
@@ -376,4 +390,5 @@ def global_average_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @checks("MaxPool AveragePool LpPool")
 def pool_window(node: ir.Node, partial_values: PartialValues) -> str:
+    """The reason why the window of a pool does not fit its input; "" if it does."""
     return window_fits(node, partial_values) or window_holds(node)

@@ -43,7 +43,9 @@ POWERS = {2.0: "square", 3.0: "cube", 0.5: "pow_half", -1.0: "reciprocal"}
 @wrapping
 @in_steps
 def power_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
-    """Of positive numbers to a power: the extremes lie in the corners."""
+    """The interval of positive numbers to a power: the extremes lie in the corners; None
+    otherwise.
+    """
     found = given(inputs)
     if found is None or not (found[0].low > 0).all():
         return None
@@ -52,7 +54,7 @@ def power_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
 
 @plainer("Pow")
 def squared(edit: Editor, node: ir.Node) -> ir.Value | None:
-    """x to the power of 2 as x * x."""
+    """Replace x to the power of 2 by x * x; returned is the new value, None for other exponents."""
     exponent, x = array(node.inputs[1]), node.inputs[0]
     if exponent is None or exponent.size != 1 or x is None or x.dtype is None:
         return None
@@ -63,13 +65,14 @@ def squared(edit: Editor, node: ir.Node) -> ir.Value | None:
 
 @multiplies("Pow")
 def repeated(node: ir.Node) -> tuple[ir.Value, ...]:
-    """x as often as an exponent of 2 or 3 says."""
+    """The factors of a power: x twice or three times for exponents 2 and 3; () for others."""
     exponent, x = scalar(node.inputs[1]), node.inputs[0]
     return (x,) * int(exponent) if x is not None and exponent in (2.0, 3.0) else ()
 
 
 @power.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that constant exponents are numbers that the type of the base holds."""
     if m.b.is_const and m.a.dtype in NUMBERS:
         data = np.asarray(m.b.data)
         same = np.array_equal(data.astype(m.a.dtype.numpy).astype(data.dtype), data)
@@ -78,6 +81,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @power.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record a power: kernels of their own for 2, 3, 0.5 and -1; different types in float64."""
     base = operand(c, m.a, m.y)
     if m.b.is_const:
         data = np.asarray(m.b.data)
@@ -98,7 +102,11 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 
 def widen(c: Recorder, given: Operand, dtype: DType) -> Operand:
-    """The operand as float64, which holds every 53-bit integer and so every sensible exponent."""
+    """The operand as a float64 temporary, to which a conversion is recorded; itself if it is
+    float64.
+
+    float64 holds every 53-bit integer and so every sensible exponent.
+    """
     if dtype is F64:
         return given
     wide = c.temp(given[1], F64)

@@ -71,7 +71,10 @@ quantize.packed = dequantize.packed = True
 
 
 def points_fit(m: Match) -> Iterator[tuple[bool, str]]:
-    """Types of scales and values of zero points; their shapes are checked for every backend."""
+    """Checks that scales are float32 and zero points of floats are 0.
+
+    Shapes are checked for every backend elsewhere.
+    """
     yield m.scale.dtype is F32, f"scales of {m.scale.dtype} (needs float32)"
     if m.zero is not None and m.zero.dtype in (*FLOAT8, F4E2M1) and m.zero.data is not None:
         none = not np.any(np.asarray(m.zero.data).astype(np.float32))
@@ -80,6 +83,7 @@ def points_fit(m: Match) -> Iterator[tuple[bool, str]]:
 
 @quantize.check
 def quantize_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that float32 becomes a type that kernels quantise to."""
     yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
     yield m.y.dtype in QUANTISED, f"result of {m.y.dtype} (needs {listing(QUANTISED)})"
     yield from points_fit(m)
@@ -87,6 +91,7 @@ def quantize_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @dequantize.check
 def dequantize_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that a type that kernels know becomes float32."""
     yield m.y.dtype is F32, f"result of {m.y.dtype} (needs float32)"
     known = (*QUANTISED, S32)
     yield m.x.dtype in known, f"dtype {m.x.dtype} (needs {listing(known)})"
@@ -94,7 +99,10 @@ def dequantize_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def geometry(c: Recorder, m: Match) -> ParamFields:
-    """Sizes, and which scale each element uses."""
+    """The kernel's parameters: x as [outer, axis, inner], and the steps from scale to scale.
+
+    Steps are 0 where one scale is for all; `block` indices along the axis share a scale.
+    """
     scale = m.scale.shape
     if len(scale) <= 1 and math.prod(scale) == 1:
         count = math.prod(m.x.shape)
@@ -110,12 +118,15 @@ def geometry(c: Recorder, m: Match) -> ParamFields:
 
 
 def suffix(value: ValueRef) -> str:
-    """What kernels are called for a type of quantised values."""
+    """The part of a kernel's name for the type of quantised values: f4, f8, or the type's short
+    name.
+    """
     return "f4" if value.dtype is F4E2M1 else "f8" if value.dtype in FLOAT8 else value.dtype.short
 
 
 @quantize.lower
 def to_quantised(c: Recorder, m: Match) -> None:
+    """Record aot_quantize; types of less than a byte are packed by a second call."""
     instance = F8_FORMATS.get(m.y.dtype.name, {})
     if instance:
         instance = {**instance, "SATURATE": int(m.saturate)}
@@ -135,6 +146,7 @@ def to_quantised(c: Recorder, m: Match) -> None:
 
 @dequantize.lower
 def from_quantised(c: Recorder, m: Match) -> None:
+    """Record aot_dequantize, after unpacking types of less than a byte."""
     instance = F8_FORMATS.get(m.x.dtype.name, {})
     kernel = f"aot_dequantize_{suffix(m.x)}"
     x, zero = m.x, m.zero
@@ -196,7 +208,10 @@ def dequantize_cases() -> Iterator[Case]:
 
 @dynamic("DequantizeLinear QuantizeLinear")
 def quantised_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """QuantizeLinear and DequantizeLinear: one scale for all, or one per index of another axis."""
+    """Dynamic dimensions pass where one scale is for all, or scales are along another, static axis.
+
+    UnsupportedError otherwise.
+    """
     data, scale = needed(node, 0), needed(node, 1)
     many = prod(shape_of(scale)) > 1
     axis = axis_of(node, max(len(shape_of(data)), 1), 1)
@@ -209,10 +224,10 @@ def quantised_dynamic(x: DynamicDims, node: ir.Node) -> None:
 def zero_padding_of_quantised(
     x: DynamicDims, before: ir.Node, value: ir.Value, axes: Sequence[int]
 ) -> ir.Value | None:
-    """What a DequantizeLinear of one scale gives, of quantised values whose padding stands for
-    zero.
+    """A DequantizeLinear of quantised values whose padding along `axes` stands for zero.
 
-    It stays next to its reader, which computes with the quantised values.
+    The new node is next to its reader `before`, which may compute with the quantised values. None
+    for several scales, or without dynamic axes.
     """
     maker = value.producer()
     assert maker is not None
@@ -233,7 +248,11 @@ def zero_padding_of_quantised(
 
 @operands_fit("QuantizeLinear DequantizeLinear")
 def quantised_operands(node: ir.Node, partial_values: PartialValues) -> str:
-    """Scales of a tensor, of each index of an axis, or of blocks along it; as many zero points."""
+    """The reason why scales or zero points do not fit x: "" if they do.
+
+    They are one for all, one per index of an axis, or one per block along it; zero points as
+    scales.
+    """
     x, scale, zero = (operand_shape(node, i) for i in range(3))
     if x is None or scale is None:
         return ""

@@ -22,7 +22,9 @@ from aot.vendor import Match, Pattern, Recorder
 
 
 def seed_of(m: Match) -> int:
-    """The bits of attribute `seed`; without it 64 bits from the node's name."""
+    """The 64-bit seed of a generator: the bits of attribute `seed`, or a digest of the
+    node's name.
+    """
     if m.seed is not None:
         return int(struct.unpack("<Q", struct.pack("<d", float(m.seed)))[0])
     digest = hashlib.blake2b(m.root.name.encode(), digest_size=8).digest()
@@ -41,10 +43,14 @@ def declare(op_type: str, inputs: str, normal: bool, **attrs: Any) -> Pattern:
 
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks that the result is float32 or float64."""
         yield m.y.dtype in (F32, F64), f"dtype {m.y.dtype} (needs float32 or float64)"
 
     @made.lower
     def to_kernel(c: Recorder, m: Match) -> None:
+        """Record aot_random with its persistent count of draws; params hold the seed as signed 64
+        bits.
+        """
         drawn = c.persistent((1,), U64, "drawn")
         a, b = (m.mean, m.scale) if normal else (m.low, m.high)
         seed = seed_of(m)
@@ -78,7 +84,10 @@ operator("Multinomial", "x", traits=[Random()])
 
 @decompose("Bernoulli")
 def _bernoulli(b: Body) -> bool:
-    """1 with the chance that the input says (ONNX's own body gives the other one)."""
+    """Decompose a Bernoulli: 1 where a uniform draw is below the input, the chance of a 1.
+
+    ONNX's own body gives the other chance.
+    """
     seed = attribute(b.node, "seed", None)
     seeded: dict[str, Any] = {} if seed is None else {"seed": float(seed)}
     below = b.add("Less", b.add("RandomUniformLike", "i0", **seeded), "i0")
@@ -88,7 +97,10 @@ def _bernoulli(b: Body) -> bool:
 
 @decompose("Multinomial")
 def _multinomial(b: Body) -> bool:
-    """A draw picks the first class whose summed share is above it; inputs are log-chances."""
+    """Decompose a Multinomial: each draw picks the first class whose summed share is above it.
+
+    Inputs are logarithms of chances, [rows, classes].
+    """
     rows, count = b.shape(0)[0], int(attribute(b.node, "sample_size", 1))
     seed = attribute(b.node, "seed", None)
     draw: dict[str, Any] = {"shape": [rows, count, 1], "dtype": FLOAT}

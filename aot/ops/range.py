@@ -29,7 +29,10 @@ sizings("Range")(Sizing(data=0, real=True, examples={0: zeros}))
 
 @evaluates("Range")
 def numbers(node: ir.Node, inputs: Inputs) -> list[Array]:
-    """start, start + delta, ... below (or above) limit."""
+    """start, start + delta and so on below (or above) limit, if all are constants.
+
+    Invalid for delta 0; Unknown for more than MOST_ELEMENTS elements, which would fill the bundle.
+    """
     start, limit, delta = (need(inputs, i).reshape(()) for i in range(3))
     if delta == 0:
         raise Invalid("Range with delta 0")
@@ -43,7 +46,10 @@ def numbers(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 @dynamic("Range")
 def range_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Range of run-time ends: start + i * delta for as many i as there can be."""
+    """Replace a Range of ends read at run time by start + i * delta, up to its upper bound.
+
+    UnsupportedError if the number of elements has no upper bound.
+    """
     start, limit, delta = (needed(node, i) for i in range(3))
     kind = int(start.dtype or 0)
     parts = [_one(x, node, v) for v in (start, limit, delta)]
@@ -65,7 +71,9 @@ def range_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 
 def _plain_count(x: DynamicDims, node: ir.Node) -> ir.Value | None:
-    """Limit - start of a Range in steps of 1, if it is an integer that is not negative."""
+    """Limit - start of an integer Range in steps of 1, if that is surely not negative; else
+    None.
+    """
     start, limit, delta = (needed(node, i) for i in range(3))
     known = lookup(delta, x.sweep.partial_values)
     if known is None or not known.full or known.data.ravel()[0] != 1 or limit.dtype is None:
@@ -78,12 +86,16 @@ def _plain_count(x: DynamicDims, node: ir.Node) -> ir.Value | None:
 
 
 def _one(x: DynamicDims, node: ir.Node, value: ir.Value) -> ir.Value:
-    """A scalar as a vector of one element."""
+    """A scalar as a vector of one element, by a Reshape in front of `node`."""
     where = x.ints(node, [1])
     return x.node(node, "Reshape", [value, where], [(int(value.dtype or 0), (1,))])[0]
 
 
 def _range_bound(x: DynamicDims, node: ir.Node) -> int:
+    """The largest number of elements that a Range can have, from the intervals of its operands.
+
+    UnsupportedError if one of them is unbounded, or the step may have either sign.
+    """
     start, limit, delta = (x.interval(needed(node, i)) for i in range(3))
     names = [original_name(needed(node, i)) for i in range(3)]
     if start is None or limit is None or delta is None:
@@ -103,6 +115,10 @@ def _range_bound(x: DynamicDims, node: ir.Node) -> int:
 
 
 def _range_count(x: DynamicDims, node: ir.Node, parts: Sequence[ir.Value], kind: int) -> ir.Value:
+    """The number of elements ceil((limit - start) / delta) as int64 [1], computed in float64.
+
+    `parts` are the three operands as vectors of the type `kind`; the result may be negative.
+    """
     start, limit, delta = parts
     span = x.node(node, "Sub", [limit, start], [(kind, (1,))])[0]
     double = [(DOUBLE, (1,))]

@@ -102,7 +102,7 @@ def steps(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int, int, int]]:
 
 
 def spatial(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Blocked in and out when only spatial axes are reduced."""
+    """The layouts: blocked x stays so where only spatial axes are reduced; plain otherwise."""
     layout = incoming["x"]
     if not layout.blocked or not (m.axes is None or m.axes.is_const):
         return {}
@@ -139,7 +139,7 @@ def reduced_before(edit: Editor, node: ir.Node, perm: list[int]) -> Permuted | N
 
 @permute("ArgMax ArgMin")
 def arg_before(edit: Editor, node: ir.Node, perm: list[int]) -> Permuted:
-    """The place along the axis as it is before a Transpose."""
+    """An ArgMax or ArgMin as it is before a Transpose by `perm`, and the Transpose behind it."""
     axis = perm[int(attribute(node, "axis", 0))]
     return Permuted(left_before(perm, [axis], bool(attribute(node, "keepdims", 1))), {"axis": axis})
 
@@ -169,6 +169,9 @@ def declare(op_type: str) -> Pattern:
 
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks that axes are constants, and that there are some unless nothing is computed per
+        element.
+        """
         known = m.axes is None or m.axes.is_const or m.axes.shape == (0,)
         yield known, "axes are computed at run time (need a constant)"
         copied = known and not axes_of(m)
@@ -180,6 +183,7 @@ def declare(op_type: str) -> Pattern:
 
     @made.lower
     def to_kernel(c: Recorder, m: Match) -> None:
+        """Record the reduction over the constant axes."""
         reduce(c, m.y, m.x, axes_of(m), kind)
 
     @made.cases
@@ -245,9 +249,10 @@ def reduce(
 
 
 def reduction(function: Callable[..., Any]) -> Rule:
-    """The value of a reduction that a NumPy function computes."""
+    """A rule for constants: the value of a reduction that the NumPy function computes."""
 
     def rule(node: ir.Node, inputs: Inputs) -> list[Array]:
+        """The reduced constant in the type of x; of empty ones the reference decides."""
         data, axes = need(inputs, 0), integers(optional(inputs, 1))
         if not axes and attribute(node, "noop_with_empty_axes", 0):
             return [data]
@@ -267,9 +272,12 @@ evaluates("ReduceMin")(reduction(np.min))
 
 
 def whole(function: Callable[..., Any], least: float = -math.inf) -> BoundsRule:
-    """The bounds of a reduction of a whole vector by a function that rises from `least` on."""
+    """An interval rule of reducing a whole vector by a function that rises for elements from
+    `least` on.
+    """
 
     def rule(node: ir.Node, inputs: Bounded) -> Interval | None:
+        """The function of both ends of the interval; None where x is no vector or below `least`."""
         found, result = inputs[0], node.outputs[0]
         if found is None or found.low.ndim != 1 or math.prod(shape_of(result)) != 1:
             return None
@@ -306,12 +314,14 @@ for _name in KINDS:
 
         @_made.cases
         def bool_case() -> Iterator[Case]:
+            """The maximum or minimum of booleans."""
             yield case(f32(3, 4, 2) > 0, i64(1), const=(1,))
 
     if _name == "ReduceSum":
 
         @_made.cases
         def long_case() -> Iterator[Case]:
+            """Sums of many elements, whose rounding must not add up, and of none."""
             yield case(full((1, 70001), 0.1), i64(1), const=(1,), rtol=1e-6)
             yield case(full((70001, 3), 0.125), i64(0), const=(1,), rtol=1e-6)
             yield case(f32(2, 0, 3), i64(1), const=(1,))
@@ -337,10 +347,12 @@ for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
 
     @_arg.check
     def arg_supported(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks that the axis has elements."""
         yield m.x.rank > 0 and m.x.shape[m.axis] > 0, f"axis {m.axis} of shape {m.x.shape}"
 
     @_arg.lower
     def arg_to_kernel(c: Recorder, m: Match, least: int = _min) -> None:
+        """Record aot_arg on x [outer, axis, inner]; `least` 1 is for ArgMin."""
         outer, axis, inner = split_at(m.x.shape, m.axis)
         c.call(
             f"aot_arg_{m.x.dtype.short}",
@@ -372,6 +384,7 @@ hardmax = op("Hardmax", "x", traits=[_line, _once], types=FLOATS, axis=AxisOf("x
 
 @hardmax.lower
 def hardmax_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_hardmax on x [outer, axis, inner]."""
     outer, axis, inner = split_at(m.x.shape, m.axis)
     params = c.params(outer=outer, axis=axis, inner=inner, count=axis)
     c.call(f"aot_hardmax_{m.x.dtype.short}", m.y, m.x, params, header="aot_reduce.h")
@@ -393,21 +406,24 @@ cumprod = op("CumProd", "x axis", **_running)
 @cumsum.check
 @cumprod.check
 def cumsum_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the axis is a constant."""
     yield m.axis.is_const, "the axis is computed at run time (needs a constant)"
 
 
 @cumsum.lower
 def cumsum_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a running sum."""
     running(c, m, "cumsum")
 
 
 @cumprod.lower
 def cumprod_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a running product."""
     running(c, m, "cumprod")
 
 
 def running(c: Recorder, m: Match, kernel: str) -> None:
-    """Record a running sum or product."""
+    """Record aot_<kernel> (cumsum, cumprod) along the constant axis; y may take x's place."""
     outer, axis, inner = split_at(m.x.shape, int(np.asarray(m.axis.data).reshape(())))
     c.call(
         f"aot_{kernel}_{m.x.dtype.short}",
@@ -434,7 +450,7 @@ def cumsum_cases() -> Iterator[Case]:
 
 @dynamic("ReduceMean")
 def mean_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """ReduceMean along a dynamic axis: the sum by the number of elements."""
+    """Replace a ReduceMean along dynamic axes by the sum divided by the number of real elements."""
     data = needed(node, 0)
     axes, keep = reduced_axes(x, node, Reduces(0, "axes"))
     left = axes_left(x, data, axes, keep)
@@ -460,7 +476,10 @@ def mean_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("CumProd CumSum")
 def running_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """CumSum and CumProd: padding comes after all else, or counts nothing."""
+    """Dynamic dimensions of a running sum or product pass; padding counts nothing from the end.
+
+    UnsupportedError for an axis read at run time.
+    """
     data, where = needed(node, 0), constant_ints(x, given(node, 1))
     if where is None:
         raise refused(node, "gets its axis at run time")
@@ -473,4 +492,5 @@ def running_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @operands_fit("CumProd CumSum")
 def cumulative_operands(node: ir.Node, partial_values: PartialValues) -> str:
+    """The reason why the axis of a running sum or product is no single number; "" if it is."""
     return one(1, "the axis")(node, partial_values) or ranked(1)(node, partial_values)

@@ -22,7 +22,10 @@ OF_ONE = {
 
 
 def of_one(edit: Editor, node: ir.Node) -> None:
-    """y = ReduceL2(x) over no axes      After: y = Abs(x)"""
+    """Replace a reduction over no axes by its function of one element; others stay.
+
+    Before: y = ReduceL2(x) over no axes      After: y = Abs(x)
+    """
     x = operand(node, 0)
     floats = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
     if node.op_type in OF_ONE and x.dtype in floats:
@@ -32,7 +35,10 @@ def of_one(edit: Editor, node: ir.Node) -> None:
 
 @canonical(" ".join(KINDS))
 def explicit_axes(edit: Editor, node: ir.Node) -> None:
-    """Axes are a sorted, complete constant."""
+    """Make the axes of a reduction a sorted, complete constant without negative ones.
+
+    Axes that are computed stay. A reduction over no axes becomes a function of each element.
+    """
     rank = rank_of(node)
     given = node.inputs[1] if len(node.inputs) > 1 else None
     axes = array(given)

@@ -84,6 +84,11 @@ def op(
 def _takes_operands(
     m: Match, types: tuple[DType, ...], typed: Iterable[str], constants: Iterable[str]
 ) -> Iterator[tuple[bool, str]]:
+    """Checks that the operands named `typed` have one of `types` (none: any), `constants` are
+    constants.
+
+    Operands that are absent are not looked at.
+    """
     for operand in filter(None, map(m.values.get, typed)):
         yield not types or operand.dtype in types, f"dtype {operand.dtype} (needs {listing(types)})"
     for name in constants:

@@ -40,7 +40,9 @@ TEXTS = {
 
 
 def _picks(node: ir.Node) -> bool:
-    """Whether a Resize gives elements of its input."""
+    """Whether every element of a Resize's result is an element of its input: nearest, no
+    cropping.
+    """
     rule = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
     return str(attribute(node, "mode", "nearest")) == "nearest" and rule != "tf_crop_and_resize"
 
@@ -59,14 +61,16 @@ operator("Upsample", "x scales?", mode=OneOf("nearest linear bilinear trilinear 
 
 
 def _triangle(d: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The weights of linear interpolation at distances `d`, in elements."""
     result: np.ndarray[Any, Any] = np.maximum(0.0, 1.0 - np.abs(d))
     return result
 
 
 def _cubic(a: float) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
-    """Keys' cubic convolution with slope `a` at distance 1."""
+    """The weights of Keys' cubic convolution by distance, with slope `a` at distance 1."""
 
     def weight(d: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The weights at distances `d`, in elements; 0 from distance 2 on."""
         t = np.abs(d)
         near = ((a + 2) * t - (a + 3)) * t * t + 1
         far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
@@ -109,6 +113,7 @@ def weights(
 
 @resize.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that tables can be made at compile time, and float32 where elements are weighed."""
     yield from known_form(m)
     if m.mode != "nearest":
         yield m.x.dtype is F32, f"mode {m.mode} of {m.x.dtype} (needs float32)"
@@ -116,7 +121,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @resize.layouts
 def keeps_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str, Layout]:
-    """Channels in blocks stay so while only spatial axes are resized."""
+    """The layouts: blocked x stays blocked while only spatial axes are resized."""
     layout = incoming["x"]
     if not layout.blocked or any(p.axis < 2 for p in plans(m)):
         return {}
@@ -125,6 +130,7 @@ def keeps_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str,
 
 @resize.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record a Resize: a view if no axis changes, one call for nearest, else a call per axis."""
     todo = plans(m)
     if not todo:
         c.view(m.y, m.x)
@@ -135,6 +141,10 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 
 def _nearest_call(c: Recorder, m: Match, todo: list[AxisPlan]) -> None:
+    """Record aot_resize_nearest over the run of up to three axes that holds all of `todo`.
+
+    Its table has the input index of each output, axis after axis.
+    """
     transform = m.coordinate_transformation_mode
     rounding = m.nearest_mode
     span = span_of([p.axis for p in todo])
@@ -157,7 +167,10 @@ def _nearest_call(c: Recorder, m: Match, todo: list[AxisPlan]) -> None:
 
 
 def _weighted_calls(c: Recorder, m: Match, todo: list[AxisPlan]) -> None:
-    """One pass per axis, the ones that shrink most first: what lies between stays small."""
+    """Record one call of aot_resize_axis_f32 per axis of `todo`.
+
+    The axes that shrink most come first, so that tensors between stay small.
+    """
     todo = sorted(todo, key=lambda p: (p.result / p.source, p.axis))
     logical, here = list(m.x.shape), m.x
     for i, p in enumerate(todo):
@@ -180,6 +193,7 @@ def _weighted_calls(c: Recorder, m: Match, todo: list[AxisPlan]) -> None:
 
 
 def _scaled(*factors: float) -> np.ndarray[Any, Any]:
+    """Scales of a case as a float32 vector."""
     return np.array(factors, np.float32)
 
 
