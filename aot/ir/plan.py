@@ -45,10 +45,11 @@ class Plan:
     live: Mapping[str, tuple[int, int]] | None = None
     rows: RowPlaces | None = None
 
-    def pads_little(self) -> bool:
-        """Whether blocks of channels cost at most 2 % or 4 KiB beyond the elements that count."""
+    def pads_little(self, scratch: int) -> bool:
+        """Whether blocks of channels cost at most 2 % or 4 KiB beyond the elements that count and
+        `scratch`, bytes that calls need for themselves."""
         logical = self.logical_bound_bytes
-        return self.lower_bound_bytes <= max(1.02 * logical, logical + 4096)
+        return self.lower_bound_bytes - scratch <= max(1.02 * logical, logical + 4096)
 
     def text(self) -> str:
         """The plan as text, lowest address first: offsets and sizes in bytes; equal plans give

@@ -11,7 +11,7 @@ from aot.ir.check_program import check_program
 from aot.ir.check_rows import check_rows
 from aot.ir.deferred_import import ir
 from aot.ir.plan import Plan
-from aot.ir.program import Program
+from aot.ir.program import Program, Role
 from aot.ir.stages import Stages
 from aot.lower.lower import lower
 from aot.lower.persistent_tensors import stage_outputs
@@ -67,8 +67,16 @@ def plan_programs(
         by_rows = options.objective == "ram" or bool(options.push)
         program, plan = stage("plan", partial(_planned, program, chip, effort, by_rows), _text)
         yield chip, program, plan
-        if plan.pads_little():
+        if plan.pads_little(_scratch(program)):
             return
+
+
+def _scratch(program: Program) -> int:
+    """Bytes of scratch of the call that has most."""
+    own = ({a.tensor for a in call.pointers()} for call in program.calls)
+    tensors = program.tensors
+    sizes = (sum(tensors[n].nbytes for n in c if tensors[n].role is Role.SCRATCH) for c in own)
+    return max(sizes, default=0)
 
 
 def _planned(program: Program, chip: Target, effort: int, by_rows: bool) -> tuple[Program, Plan]:

@@ -54,33 +54,34 @@ def length(pixels: int, most: int) -> int:
     return min(range(1, most + 1), key=lambda n: (-(-pixels // n) * (n + OVERHEAD), -n))
 
 
-def tiles(conv: QConv, wz: bool) -> tuple[dict[str, int], int]:
+def tiles(conv: QConv, wz: bool, strip: int = STRIP) -> tuple[dict[str, int], int]:
     """The instance constants of a kernel, and bytes of its scratch.
 
-    `wz` tells that weights lack a number per channel.
+    `wz` tells that weights lack a number per channel; `strip` bytes of the image are copied at a
+    time, of one row of the result at least.
     """
     if conv.kind == "fc":  # rows of x are rows of pixels: strips are made of whole rows
         conv = replace(conv, ih=conv.iw, oh=conv.ow, iw=1, ow=1)
     few = conv.arch == "x86_64" and conv.vlen == 8
-    pixels, rows, size = _strip(conv, STRIP)
+    pixels, rows, size = _strip(conv, strip)
     instance = {
         "L": length(pixels, FEW if few else MANY),
         "S": min(SEGMENTS, rows * -(-pixels // MANY)),
         "O": VECTORS if conv.oc > conv.vlen else 1,
         "FLIP": flip(conv),
         "WZ": int(wz),
-        "STRIP": STRIP,
+        "STRIP": strip,
     }
     return instance, size + (4 * rows * pixels if wz else 0)
 
 
-def plan(conv: QConv, w: Array, bias: Array) -> QCall:
-    """The kernel for w [oc, ic, kh, kw] and bias [oc]."""
+def plan(conv: QConv, w: Array, bias: Array, strip: int = STRIP) -> QCall:
+    """The kernel for w [oc, ic, kh, kw] and bias [oc], which copies `strip` bytes at a time."""
     quantised, lacking = split(w)
     wz = bool(lacking.any())
     runs = quantised.transpose(0, 2, 3, 1)
     runs = runs.reshape(conv.oc, -1, conv.ic * (conv.kw if conv.dw == 1 else 1))
-    instance, scratch = tiles(conv, wz)
+    instance, scratch = tiles(conv, wz, strip)
     sums = w.reshape(conv.oc, -1).astype(np.int64).sum(axis=1)
     folded = (bias.astype(np.int64) - flip(conv) * sums).astype(np.uint64).astype(np.uint32)
     parts = [folded.view(np.int32), *([lacking] if wz else [])]

@@ -59,8 +59,9 @@ def pack(w: Array, tile: Tile) -> Array:
 def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """The kernel for w [oc, ic, kh, kw] (ic is 1 for a filter per channel) and bias [oc]."""
     depthwise = conv.kind == "dwconv"
-    if not depthwise and conv_dot.suits(conv.simd, conv.vlen, objective):
-        return conv_dot.plan(conv, w, bias)
+    by_rows = objective == "ram" and conv.kind == "conv"
+    if not depthwise and conv_dot.suits(conv.simd, conv.vlen, "" if by_rows else objective):
+        return conv_dot.plan(conv, w, bias, 0 if by_rows else conv_dot.STRIP)
     if conv_vector.suits(conv):
         return conv_vector.plan(conv, w, bias)
     if depthwise:
