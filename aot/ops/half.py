@@ -63,7 +63,7 @@ def widened(pattern: Pattern) -> Pattern | None:
         return pattern.choose_layouts(_wide(m, {}), incoming, vlen)
 
     @made.lower
-    def to_float(c: Recorder, m: Match) -> None:
+    def in_float32(c: Recorder, m: Match) -> None:
         """Record the operator computed in float32: operands widened, results rounded once."""
         _lower(c, m, pattern)
 

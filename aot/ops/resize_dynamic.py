@@ -27,7 +27,11 @@ COORDINATES = (*PLAIN_COORDINATES, "align_corners")
 
 
 def resize(x: DynamicDims, node: ir.Node) -> None:
-    """Resize: see above."""
+    """Replace a Resize of dynamic axes, or to sizes computed at run time.
+
+    By known scales one Resize at the upper bounds does it, else rows are picked or mixed axis by
+    axis. UnsupportedError for modes that neither way can do.
+    """
     data = needed(node, 0)
     rank = len(shape_of(data))
     axes = [int(a) % rank for a in attribute(node, "axes", None) or range(rank)]
@@ -42,7 +46,11 @@ def resize(x: DynamicDims, node: ir.Node) -> None:
 def _scales(
     x: DynamicDims, node: ir.Node, data: ir.Value, axes: list[int]
 ) -> dict[int, float | None]:
-    """By axis how much longer it gets, None where that is not known before the model runs."""
+    """By axis the factor by which it grows; None where only a run knows.
+
+    UnsupportedError for scales at run time, neither scales nor sizes, or a ratio that is to be
+    kept.
+    """
     given_scales, sizes = given(node, 2), given(node, 3)
     found: dict[int, float | None] = {}
     if given_scales is not None and shape_of(given_scales) != (0,):
@@ -66,7 +74,11 @@ def _scales(
 def _length(
     x: DynamicDims, node: ir.Node, data: ir.Value, axis: int, scale: float | None
 ) -> ir.Value:
-    """How long an axis of the result is, an int64 vector of one element."""
+    """The size of an axis of the result, an int64 vector of one element, with its upper bound.
+
+    `scale` None means that the operand `sizes` says the size. UnsupportedError if it has no upper
+    bound.
+    """
     n, size = x.dim(node, data, axis), shape_of(data)[axis]
     if scale is not None and float(scale).is_integer():
         return x.new(x.mul(node, n, x.ints(node, [int(scale)])), int(scale) * size)
@@ -92,11 +104,15 @@ def _length(
 
 
 def _double(x: DynamicDims, node: ir.Node, value: ir.Value) -> ir.Value:
+    """The value cast to float64."""
     return x.node(node, "Cast", [value], [(DOUBLE, shape_of(value))], to=DOUBLE)[0]
 
 
 def _is_plain(x: DynamicDims, node: ir.Node, lengths: dict[int, ir.Value]) -> bool:
-    """Whether the operator itself does it once the padding repeats the last row."""
+    """Whether one Resize at the upper bounds is right once the padding repeats the last row.
+
+    `lengths` are the sizes of the result by axis. UnsupportedError for antialias.
+    """
     coordinates = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
     if coordinates not in PLAIN_COORDINATES or attribute(node, "exclude_outside", 0):
         return False
@@ -115,7 +131,10 @@ def _by_scale(
     scales: dict[int, float | None],
     lengths: dict[int, ir.Value],
 ) -> None:
-    """One Resize at the bound."""
+    """Replace the node by one Resize at the upper bounds by known `scales` of axes.
+
+    The last real row is repeated in the padding, where the operator would look beyond the end.
+    """
     own = x.of(data)
     for axis in own:
         if axis in lengths:
@@ -131,17 +150,21 @@ def _by_scale(
 
 
 def _float(x: DynamicDims, node: ir.Node) -> ir.Value:
-    """A value of type float32."""
+    """Some value of type float32, as a pattern for constants of this type."""
     one = x.ints(node, [1])
     return x.node(node, "Cast", [one], [(FLOAT, (1,))], to=FLOAT)[0]
 
 
 def _axes(x: DynamicDims, own: Axes, lengths: dict[int, ir.Value]) -> Axes:
+    """The dynamic axes of the result: those of x that keep their size, and changed ones not
+    known.
+    """
     changed = {a: n for a, n in lengths.items() if a in own or not _is_known(x, n)}
     return {**{a: n for a, n in own.items() if a not in lengths}, **changed}
 
 
 def _is_known(x: DynamicDims, value: ir.Value) -> bool:
+    """Whether all elements of the value are known at compile time."""
     known = lookup(value, x.sweep.partial_values)
     return known is not None and known.full
 
@@ -153,7 +176,10 @@ def _by_rows(
     scales: dict[int, float | None],
     lengths: dict[int, ir.Value],
 ) -> None:
-    """One axis after the other."""
+    """Replace the node by rows that are picked or mixed along one axis after the other.
+
+    UnsupportedError for antialias, integers to mix, and coordinates that need a known scale.
+    """
     mode = str(attribute(node, "mode", "nearest"))
     coordinates = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
     outside = mode == "cubic" and attribute(node, "exclude_outside", 0)
@@ -184,7 +210,10 @@ def _place(
     scale: float | None,
     coordinates: str,
 ) -> ir.Value:
-    """Where in `data` every row of the result lies, float64 [bound]."""
+    """Where in `data` each row of the result lies along `axis`, float64 [upper bound], in rows.
+
+    `scale` is None where the size is given; `coordinates` is ONNX's coordinate_transformation_mode.
+    """
     bound = max(0, int(most_of(x, length)))
     typed = [(DOUBLE, (bound,))]
     n, total = _double(x, node, x.dim(node, data, axis)), _double(x, node, length)
@@ -214,7 +243,7 @@ def _place(
 
 
 def _numbers(x: DynamicDims, node: ir.Node, op_type: str, place: ir.Value) -> ir.Value:
-    """Row numbers that floats round to."""
+    """The int64 row numbers that float64 places become by `op_type`, Floor or Ceil."""
     shape = shape_of(place)
     whole = x.node(node, op_type, [place], [(DOUBLE, shape)])[0]
     return x.node(node, "Cast", [whole], [(INT64, shape)], to=INT64)[0]
@@ -223,6 +252,9 @@ def _numbers(x: DynamicDims, node: ir.Node, op_type: str, place: ir.Value) -> ir
 def _nearest(
     x: DynamicDims, node: ir.Node, data: ir.Value, axis: int, length: ir.Value, place: ir.Value
 ) -> ir.Value:
+    """`data` with `length` rows along `axis`, each the row nearest to its place, as nearest_mode
+    rounds.
+    """
     how = str(attribute(node, "nearest_mode", "round_prefer_floor"))
     if how.startswith("round"):
         half = x.const(node, np.full(1, 0.5), place)
@@ -239,7 +271,10 @@ def _nearest(
 def _mixed(
     x: DynamicDims, node: ir.Node, data: ir.Value, axis: int, length: ir.Value, place: ir.Value
 ) -> ir.Value:
-    """Of the rows around every place, weighted by polynomials of how far behind the first it is."""
+    """`data` with `length` rows along `axis`, each a weighted sum of the rows around its place.
+
+    Weights are polynomials of how far the place lies behind the row before it.
+    """
     kind, count = int(dtype_of(data)), shape_of(place)[0]
     n, size = x.dim(node, data, axis), shape_of(data)[axis]
     factors = _weights(node).astype(dtype_of(data).numpy())
@@ -269,9 +304,9 @@ def _mixed(
 
 
 def _weights(node: ir.Node) -> Array:
-    """By power of t and row around a place: the weight of the row t before the place.
+    """The weights as coefficients [power of t, row around a place], t being the place's fraction.
 
-    Of two rows (linear) or four (cubic, by Keys).
+    Two rows for linear, four for cubic interpolation by Keys.
     """
     if str(attribute(node, "mode", "nearest")) == "linear":
         return np.array([[1, 0], [-1, 1]], np.float64)
@@ -283,7 +318,9 @@ def _weights(node: ir.Node) -> Array:
 
 @dynamic("Resize")
 def resize_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Resize of a dynamic value: the operator itself where no dynamic axis changes."""
+    """Dynamic dimensions of a Resize: they pass where no dynamic axis changes, else it is
+    replaced.
+    """
     data = needed(node, 0)
     rank = len(shape_of(data))
     axes = [int(a) % rank for a in attribute(node, "axes", None) or range(rank)]

@@ -20,7 +20,11 @@ NEAR = 1e-3
 
 
 def single_positions(axis_plan: AxisPlan, transform: str) -> Array:
-    """`positions` in float32."""
+    """The positions of outputs on an axis in float32, rounded as onnxruntime rounds them.
+
+    Where that differs much from the exact positions it would mean other elements: then these are
+    rounded once.
+    """
     exact = positions(axis_plan, transform)
     found = rounded_positions(axis_plan, transform)
     agree = np.abs(found - exact).max(initial=0.0) < NEAR
@@ -51,7 +55,11 @@ def single_weights(resize: Resize, axis_plan: AxisPlan) -> tuple[Array, Array]:
 
 
 def linear(x: Array, source: int) -> tuple[Array, Array]:
-    """Two neighbours, the second one at the end as well; the last input twice, one half each."""
+    """(indices int32, weights float32), each [outputs, 2], of the neighbours of positions `x`.
+
+    Positions are clipped to the axis of `source` inputs; at its end the last input counts twice by
+    half.
+    """
     x = np.clip(x, F(0), F(source - 1))
     first = np.minimum(x.astype(np.int32), source - 1)
     second = np.minimum(first + 1, source - 1).astype(np.int32)
@@ -62,14 +70,19 @@ def linear(x: Array, source: int) -> tuple[Array, Array]:
 
 
 def _cubic(resize: Resize, axis_plan: AxisPlan, x: Array) -> tuple[Array, Array]:
-    """Four neighbours, with Keys' polynomials in the order of operations of float32."""
+    """(indices int32, weights float32), each [outputs, 4], of Keys' polynomials at positions `x`.
+
+    Operations are in the order of onnxruntime's, each rounded to float32.
+    """
     a, one, whole = F(resize.cubic_coeff_a), F(1), np.floor(x)
     d = x - whole
 
     def outer(t: Array) -> Array:
+        """The polynomial of the two outer neighbours at distance `t` from 1 to 2."""
         return np.asarray(((a * t - F(5) * a) * t + F(8) * a) * t - F(4) * a)
 
     def inner(t: Array) -> Array:
+        """The polynomial of the two inner neighbours at distance `t` from 0 to 1."""
         return np.asarray(((a + F(2)) * t - (a + F(3))) * t * t + one)
 
     w = np.stack([outer(d + one), inner(d), inner(one - d), outer(F(2) - d)], 1)
@@ -81,7 +94,7 @@ def _cubic(resize: Resize, axis_plan: AxisPlan, x: Array) -> tuple[Array, Array]
 
 
 def _in_order(w: Array) -> Array:
-    """Sums of rows from left to right."""
+    """The float32 sum of each row, added from left to right."""
     total = np.zeros(len(w), np.float32)
     for column in w.T:
         total = total + column
@@ -89,7 +102,7 @@ def _in_order(w: Array) -> Array:
 
 
 def _filter(resize: Resize, d: Array) -> Array:
-    """The antialiasing filter at distances d."""
+    """The antialiasing filter (triangle or cubic) at distances `d`, in float32."""
     t, one = np.abs(d), F(1)
     if resize.mode == "linear":
         return np.asarray(np.where(t < one, one - t, F(0)))
@@ -100,7 +113,10 @@ def _filter(resize: Resize, d: Array) -> Array:
 
 
 def _filtered(resize: Resize, axis_plan: AxisPlan, x: Array) -> tuple[Array, Array]:
-    """Antialiased: what lies outside counts for the first and the last input, or not at all."""
+    """(indices int32, weights float32), each [outputs, taps], of a Resize with antialias.
+
+    Elements outside count for the first and the last input, or not at all with exclude_outside.
+    """
     half = F(0.5)
     wide = F(1) / F(axis_plan.scale)
     reach = F(1 if resize.mode == "linear" else 2)
@@ -124,13 +140,18 @@ def _filtered(resize: Resize, axis_plan: AxisPlan, x: Array) -> tuple[Array, Arr
 def _row(
     resize: Resize, source: int, ends: tuple[int, int], centre: Any, shrink: Any
 ) -> tuple[int, Array]:
-    """First input and weights of one output whose filter reaches from one end to the other."""
+    """(first input, weights) of one output, whose filter reaches over the inputs `ends` (first,
+    end).
+
+    `centre` is its position plus one half, `shrink` the factor of distances.
+    """
     cut = np.clip(ends, 0, source)
     low, high = cut if resize.exclude_outside else ends
     at = np.arange(low, high)
     w = _filter(resize, (at.astype(np.float32) - centre + F(0.5)) * shrink)
     total = _in_order(w[None])[0]
     kept = [F(0)] * int(cut[1] - cut[0])
+    # Elements inside are added first, as onnxruntime does: the order decides the last bit.
     for k in sorted(range(len(at)), key=lambda k: not cut[0] <= at[k] < cut[1]):
         if kept:
             kept[int(np.clip(at[k], cut[0], cut[1] - 1) - cut[0])] += w[k]

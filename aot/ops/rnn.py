@@ -89,7 +89,7 @@ class Shape:
 
     @property
     def row(self) -> int:
-        """Elements of a row of gates."""
+        """Elements of one row of gates, rounded up to whole panels."""
         return self.panels(self.gates * self.padded)
 
     def panels(self, columns: int) -> int:
@@ -98,7 +98,7 @@ class Shape:
 
 
 def shape_of(m: Match, vlen: int) -> Shape:
-    """The sizes, for vectors of `vlen` elements."""
+    """The sizes of a recurrent layer of match `m`, for vectors of `vlen` elements."""
     time, batch = (1, 0) if m.layout else (0, 1)
     directions, hidden = m.r.shape[0], m.r.shape[2]
     gates = m.r.shape[1] // hidden
@@ -123,6 +123,10 @@ def functions(m: Match, default: Sequence[str]) -> list[tuple[str, float, float]
 
 
 def _supported(m: Match, default: Sequence[str]) -> Iterator[tuple[bool, str]]:
+    """Checks of type, direction and activations; `default` are the activations of one direction.
+
+    An activation whose parameters have no default must have them.
+    """
     yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
     known = ("forward", "reverse", "bidirectional")
     yield m.direction in known, f"direction {m.direction!r} (needs one of {', '.join(known)})"
@@ -153,7 +157,10 @@ class Gates:
 
 
 def packed(weights: Array, sizes: Shape, columns: int) -> Array:
-    """[gates*hidden, depth] as [columns/panel][depth][panel], every gate padded to vectors."""
+    """Weights [gates * hidden, depth] as [columns / panel][depth][panel] floats, flattened.
+
+    Every gate is padded with zeros to whole vectors.
+    """
     depth = weights.shape[1]
     gates = weights.reshape(-1, sizes.hidden, depth)
     full = np.zeros((columns, depth), np.float32)
@@ -201,6 +208,7 @@ def panels(c: Recorder, sizes: Shape, name: str, columns: int, *parts: Gates) ->
 
 
 def _constant(sizes: Shape, part: Gates) -> Array:
+    """Constant gates, packed, with the gates from `plus` on added to the first ones."""
     flat = np.asarray(part.value.data, np.float32).ravel()
     rows = flat[part.first : part.first + part.count * sizes.hidden * part.depth].copy()
     more = part.plus_gates * sizes.hidden
@@ -211,7 +219,9 @@ def _constant(sizes: Shape, part: Gates) -> Array:
 def _weights(
     c: Recorder, sizes: Shape, value: ValueRef, direction: int, name: str, *counts: int
 ) -> Handle:
-    """Direction d of W or R, its gates in groups of `counts` (one group if none is given)."""
+    """The packed weights W or R (`value`) of one direction, gates in groups of `counts` (or one
+    group).
+    """
     depth = value.shape[2]
     parts, first = [], direction * sizes.gates * sizes.hidden * depth
     for count in counts or (sizes.gates,):
@@ -221,7 +231,10 @@ def _weights(
 
 
 def _bias(c: Recorder, m: Match, sizes: Shape, direction: int, both: int) -> Handle:
-    """Input bias of direction d plus the recurrent one in the first `both` gates."""
+    """The packed input bias of one direction plus the recurrent bias in the first `both` gates.
+
+    Zeros where the layer has no bias.
+    """
     if m.b is None:
         return panels(c, sizes, "bias", sizes.row)
     own = 2 * direction * sizes.gates * sizes.hidden
@@ -230,7 +243,7 @@ def _bias(c: Recorder, m: Match, sizes: Shape, direction: int, both: int) -> Han
 
 
 def _lengths(m: Match, sizes: Shape) -> ValueRef | None:
-    """The sequence lengths, None where all steps count."""
+    """The sequence lengths; None where there are none, or all are known to be whole."""
     lens = m.lens
     if lens is not None and lens.is_const and (np.asarray(lens.data) == sizes.steps).all():
         return None
@@ -239,11 +252,15 @@ def _lengths(m: Match, sizes: Shape) -> ValueRef | None:
 
 
 def _reverse(m: Match, direction: int) -> bool:
+    """Whether the direction with this number runs from the last step to the first."""
     return bool(m.direction == "reverse" or direction == 1)
 
 
 def _chunk(m: Match, sizes: Shape, direction: int) -> int:
-    """Steps whose input products are made at once."""
+    """How many steps' products with the inputs are computed at once, within CHUNK elements.
+
+    All of them for a reversed direction with lengths, whose order of steps differs by sequence.
+    """
     if _reverse(m, direction) and _lengths(m, sizes) is not None:
         return sizes.steps
     return max(1, min(sizes.steps, CHUNK // (sizes.batch * sizes.row)))
@@ -252,7 +269,7 @@ def _chunk(m: Match, sizes: Shape, direction: int) -> int:
 def _params(
     c: Recorder, m: Match, sizes: Shape, direction: int, default: Sequence[str], coupled: int
 ) -> ParamFields:
-    """The struct aot_rnn_f32_params."""
+    """The fields of aot_rnn_f32_params for one direction: sizes, steps in floats, activations."""
     own = functions(m, default)[direction * len(default) : (direction + 1) * len(default)]
     own += [("sigmoid", 0.0, 0.0)] * (3 - len(own))
     order = list(ACTIVATIONS)
@@ -280,7 +297,9 @@ def _params(
 
 
 def _part(c: Recorder, m: Match, sizes: Shape, name: str, direction: int) -> Used | None:
-    """Direction d of an input or output that has all of them; None if it is absent."""
+    """The argument for one direction of an operand or result with all directions; None if it is
+    absent.
+    """
     value = m.values.get(name)
     if value is None:
         return None
@@ -290,6 +309,7 @@ def _part(c: Recorder, m: Match, sizes: Shape, name: str, direction: int) -> Use
 
 
 def _macs(sizes: Shape) -> int:
+    """The multiplications of one direction."""
     return sizes.steps * sizes.batch * sizes.gates * sizes.hidden * (sizes.features + sizes.hidden)
 
 
@@ -300,6 +320,7 @@ RNN_DEFAULT = ("tanh",)
 
 @lstm.lower
 def lstm_to_kernel(c: Recorder, m: Match) -> None:
+    """Record one call of aot_lstm_f32 per direction; scratch holds states and gates of a chunk."""
     s = shape_of(m, c.vlen)
     for d in range(s.directions):
         peep = None
@@ -325,6 +346,7 @@ def lstm_to_kernel(c: Recorder, m: Match) -> None:
 
 @gru.lower
 def gru_to_kernel(c: Recorder, m: Match) -> None:
+    """Record one call of aot_gru_f32 per direction; scratch holds states and gates of a chunk."""
     s = shape_of(m, c.vlen)
     one = s.panels(s.padded)
     for d in range(s.directions):
@@ -352,6 +374,9 @@ def gru_to_kernel(c: Recorder, m: Match) -> None:
 
 @rnn.lower
 def rnn_to_kernel(c: Recorder, m: Match) -> None:
+    """Record one call of aot_simple_rnn_f32 per direction; scratch holds states and gates of a
+    chunk.
+    """
     s = shape_of(m, c.vlen)
     for d in range(s.directions):
         size = s.batch * s.padded + _chunk(m, s, d) * s.batch * s.row
@@ -382,7 +407,10 @@ for _pattern, _default in ((lstm, LSTM_DEFAULT), (gru, GRU_DEFAULT), (rnn, RNN_D
 
 
 def _arrays(gates: int, t: int, b: int, i: int, h: int, d: int = 1) -> list[Array]:
-    """x, w, r, bias of a layer."""
+    """x, w, r and bias of a case with `gates` gates.
+
+    The other letters are steps, batch, features, hidden size and directions.
+    """
     shapes = [(t, b, i), (d, gates * h, i), (d, gates * h, h), (d, 2 * gates * h)]
     return [f32(*s, seed=k, low=-0.6, high=0.6) for k, s in enumerate(shapes)]
 

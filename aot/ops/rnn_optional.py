@@ -23,7 +23,11 @@ DEFAULT_ACTIVATIONS = {
 
 @optional("GRU LSTM RNN")
 def absent_operands(edit: Editor, node: ir.Node) -> None:
-    """Lengths that are all full and initial states that are zero are absent."""
+    """Drop operands and attributes of a recurrent layer that say nothing.
+
+    These are lengths that are all full, initial states of zeros, the usual activations, and layout
+    0; the direction is written out.
+    """
     x = operand(node, 0)
     steps = shape_of(x)[1 if attribute(node, "layout", 0) else 0]
     for index in (4, 5, 6):
@@ -41,4 +45,5 @@ def absent_operands(edit: Editor, node: ir.Node) -> None:
 
 
 def _negative_zero(data: Array) -> bool:
+    """Whether a float array has a number with its sign bit set: -0.0 is not 0.0 as a state."""
     return data.dtype.kind == "f" and bool(np.any(np.signbit(data)))

@@ -36,6 +36,7 @@ align = op(
 
 @align.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of shapes, int64 batch indices and attributes."""
     yield m.batch.dtype is S64, f"batch indices of {m.batch.dtype} (needs int64)"
     yield m.mode in MODES, f"mode {m.mode!r}"
     known = m.coordinate_transformation_mode in TRANSFORMS
@@ -48,6 +49,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @align.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_roialign_f32: one result per region and channel."""
     n, channels, h, w = m.x.shape
     params = c.params(
         n=n,
@@ -69,7 +71,11 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 @dynamic("RoiAlign")
 def align_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """A result per region; regions that are not there are points of the first image."""
+    """Dynamic numbers of images and regions of a RoiAlign; regions of the padding are points of
+    image 0.
+
+    UnsupportedError for dynamic channels or image sizes.
+    """
     data, rois, batch = (needed(node, i) for i in range(3))
     if set(x.of(data)) - {0}:
         raise refused(node, "samples along a dimension known at run time only")

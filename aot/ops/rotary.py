@@ -31,7 +31,7 @@ rotary = op(
 
 
 def head_size(m: Match) -> int:
-    """Elements of a head, 0 if the attributes do not say."""
+    """The elements of a head; 0 if x has three axes and num_heads is missing."""
     last = int(m.x.shape[-1])
     if m.x.rank == 4:
         return last
@@ -39,12 +39,13 @@ def head_size(m: Match) -> int:
 
 
 def tokens(m: Match) -> tuple[int, int]:
-    """Samples and their tokens."""
+    """(samples, positions of each) of x, whose heads are axis 1 if it has four axes."""
     return m.x.shape[0], m.x.shape[2] if m.x.rank == 4 else m.x.shape[1]
 
 
 @rotary.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that heads, turned elements, angles and positions fit each other."""
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
     size, rotated = head_size(m), m.rotary_embedding_dim or head_size(m)
     yield size > 0, f"num_heads {m.num_heads} of {m.x.shape}"
@@ -61,6 +62,9 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @rotary.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_rotary_f32 with the strides of batch, heads and positions; y may take x's
+    place.
+    """
     size, (batch, seq) = head_size(m), tokens(m)
     heads = m.x.shape[1] if m.x.rank == 4 else m.num_heads
     inner = (size, seq * size) if m.x.rank == 4 else (heads * size, size)
@@ -101,7 +105,10 @@ def cases() -> Iterator[Case]:
 
 @dynamic("RotaryEmbedding")
 def rotary_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """RotaryEmbedding: every position for itself."""
+    """Dynamic batches and positions of a RotaryEmbedding pass, each position for itself.
+
+    UnsupportedError for dynamic heads or elements, or angles for other positions.
+    """
     data = needed(node, 0)
     last = len(shape_of(data)) - 1
     rows = last - 1
@@ -126,7 +133,9 @@ def rotary_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @operands_fit("RotaryEmbedding")
 def rotary_operands(node: ir.Node, partial_values: PartialValues) -> str:
-    """RotaryEmbedding: a sine and a cosine for each pair of elements that turns."""
+    """The reason why heads, angles or positions of a RotaryEmbedding do not fit x; "" if
+    they do.
+    """
     x, cos, sin, places = (operand_shape(node, i) for i in range(4))
     heads, turns = (int(attribute(node, n, 0)) for n in ("num_heads", "rotary_embedding_dim"))
     if x is None or len(x) not in (3, 4) or (len(x) == 3 and (heads < 1 or x[2] % heads)):

@@ -48,6 +48,7 @@ scatter_nd = op("ScatterND", "x indices updates", traits=[Exact()], reduction=RE
 
 
 def _reducible(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the reduction is known and, unless none, that the kernel has it for the type."""
     yield m.reduction in REDUCTIONS, f"reduction {m.reduction!r}"
     if m.reduction != "none":
         yield (
@@ -57,13 +58,14 @@ def _reducible(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def _instance(m: Match) -> dict[str, int]:
-    """R and T of the kernels; the type only matters to a reduction."""
+    """The kernels' constants R (reduction) and T (type, which matters to a reduction only)."""
     kind = REDUCTIONS.index(m.reduction)
     return {"R": kind, "T": TYPES.index(m.x.dtype) if kind else 0}
 
 
 @scatter_elements.check
 def elements_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of at most 8 axes, the reduction, and indices inside the axis."""
     yield m.x.rank <= 8, f"rank {m.x.rank} (at most 8)"
     yield from _reducible(m)
     yield from in_range(m.indices, (m.x.shape[m.axis],))
@@ -71,6 +73,7 @@ def elements_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @scatter_elements.lower
 def elements_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_scatter_elements, in place of x where possible; a view if there are no updates."""
     if math.prod(m.updates.shape) == 0:
         c.view(m.y, m.x)
         return
@@ -110,6 +113,9 @@ def elements_cases() -> Iterator[Case]:
 
 @scatter_nd.check
 def nd_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of at most 8 int64 indices in a tuple, the reduction, and indices inside their
+    axes.
+    """
     depth = m.indices.shape[-1]
     yield depth <= 8, f"{depth} indices in a tuple (at most 8)"
     yield m.indices.dtype is S64, f"indices of {m.indices.dtype} (needs int64)"
@@ -119,6 +125,7 @@ def nd_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @scatter_nd.lower
 def nd_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_scatter_nd, in place of x where possible; a view if there are no updates."""
     if math.prod(m.updates.shape) == 0:
         c.view(m.y, m.x)
         return
@@ -163,7 +170,9 @@ def nd_cases() -> Iterator[Case]:
 
 @checks("ScatterND")
 def scatter_rows(node: ir.Node, partial_values: PartialValues) -> str:
-    """The updates of ScatterND are what its indices point at."""
+    """The reason why updates of a ScatterND are not as many as its indices point at; "" if they
+    are.
+    """
     data, index, updates = (shape_at(node, i) for i in range(3))
     if not index or index[-1] > len(data):
         return f"indices {list(index)} point beyond the axes of the data {list(data)}"
@@ -177,7 +186,10 @@ checks("ScatterElements")(element_indices)
 
 
 def _all_fit(x: DynamicDims, node: ir.Node, places: dict[int, dict[int, int]]) -> None:
-    """Let axes of inputs that meet have one size and one bound: {input: {axis: where}}."""
+    """Let axes of inputs that mean the same have one size and one upper bound.
+
+    `places` has, by number of the input and axis, a number for each such meaning.
+    """
     what = "gets indices and updates of different sizes"
     open_ones = {
         p for i, own in places.items() for a, p in own.items() if a in x.of(needed(node, i))
@@ -196,7 +208,11 @@ def _all_fit(x: DynamicDims, node: ir.Node, places: dict[int, dict[int, int]]) -
 
 
 def _nowhere(x: DynamicDims, node: ir.Node, length: ir.Value) -> None:
-    """Let indices count from the start, and let those in the padding write nothing."""
+    """Let indices count from the start, and those in the padding lie outside, so that nothing is
+    written.
+
+    `length` are the sizes of the axes that indices count in.
+    """
     index = needed(node, 1)
     axes = x.of(index)
     if x.of(needed(node, 0)):
@@ -208,7 +224,11 @@ def _nowhere(x: DynamicDims, node: ir.Node, length: ir.Value) -> None:
 
 @dynamic("ScatterElements")
 def elements_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """The data keep their axes; indices and updates are as many as there are."""
+    """Dynamic dimensions of a ScatterElements: x keeps its axes; indices and updates agree in
+    theirs.
+
+    UnsupportedError where there may be more indices than data along another axis.
+    """
     data, index = needed(node, 0), needed(node, 1)
     rank = len(shape_of(data))
     axis = axis_of(node, rank)
@@ -223,7 +243,10 @@ def elements_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("ScatterND")
 def nd_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """The data keep their axes; indices and updates are as many as there are."""
+    """Dynamic dimensions of a ScatterND: x keeps its axes; indices and updates agree in theirs.
+
+    UnsupportedError for tuples of dynamic length.
+    """
     data, index, updates = (needed(node, i) for i in range(3))
     depth, tuples = shape_of(index)[-1], len(shape_of(index)) - 1
     if tuples in x.of(index):

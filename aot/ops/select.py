@@ -56,6 +56,7 @@ constant_of_shape = op("ConstantOfShape", "shape", traits=[SizedBy("shape")], va
 
 @topk.check
 def topk_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that k is between 1 and the elements of the axis."""
     extent = m.x.shape[m.axis]
     if m.k.is_const:
         k = int(m.k.data.reshape(()))
@@ -64,6 +65,7 @@ def topk_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @topk.lower
 def topk_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_topk on x [outer, axis, inner], with a temporary for values that nobody reads."""
     outer, extent, inner = split_at(m.x.shape, m.axis % m.x.rank)
     # The kernel sorts the values in place of its first output, so it always has one.
     y = m.y or c.temp(m.indices.shape, m.x.dtype, name="values")
@@ -90,11 +92,13 @@ def topk_cases() -> Iterator[Case]:
 
 @trilu.check
 def trilu_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that x has at least two axes."""
     yield m.x.rank >= 2, f"rank {m.x.rank} (needs at least 2)"
 
 
 @trilu.lower
 def trilu_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_trilu on batches of matrices; the diagonal may be computed at run time."""
     batch = math.prod(m.x.shape[:-2])
     rows, cols = m.x.shape[-2:]
     params = c.params(batch=batch, rows=rows, cols=cols, upper=int(m.upper))
@@ -115,12 +119,14 @@ def trilu_cases() -> Iterator[Case]:
 
 @reverse_sequence.check
 def sequence_axes(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that batch and time are the first two axes."""
     axes = {m.batch_axis, m.time_axis}
     yield axes == {0, 1}, f"batch_axis {m.batch_axis}, time_axis {m.time_axis} (needs 0 and 1)"
 
 
 @reverse_sequence.lower
 def reverse_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_reverse_sequence with the strides of batch and time in elements."""
     steps = strides(m.x.shape)
     params = c.params(
         batch=m.x.shape[m.batch_axis],
@@ -148,7 +154,11 @@ sizings("ConstantOfShape")(Sizing(data=0))
 
 @evaluates("OneHot")
 def one_hot_value(node: ir.Node, inputs: Inputs) -> list[Array]:
-    """Picks on or off: of infinities there is no difference to multiply."""
+    """OneHot of constants, which picks on or off per element.
+
+    ONNX's text multiplies their difference, which infinities do not have. Unknown for indices that
+    are no integers.
+    """
     indices, values = need(inputs, 0), need(inputs, 2)
     depth = int(need(inputs, 1).ravel()[0])
     axis = int(attribute(node, "axis", -1))
@@ -166,12 +176,14 @@ def one_hot_value(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 @one_hot.check
 def one_hot_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the kernel reads indices of this type."""
     known = (S32, S64, F32)
     yield m.indices.dtype in known, f"indices of {m.indices.dtype} (needs int32, int64, float32)"
 
 
 @one_hot.lower
 def one_hot_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_one_hot: the new axis of `depth` elements lies between outer and inner ones."""
     axis = m.axis % m.y.rank
     params = c.params(
         outer=math.prod(m.indices.shape[:axis]),
@@ -201,6 +213,7 @@ def one_hot_cases() -> Iterator[Case]:
 
 @evaluates("ConstantOfShape")
 def constant_of_shape_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """A read-only array of the constant shape, filled with the attribute's value."""
     tensor = attribute(node, "value")
     fill = np.zeros(1, np.float32) if tensor is None else tensor.numpy()
     return [np.broadcast_to(fill.reshape(()), tuple(integers(need(inputs, 0))))]
@@ -280,7 +293,10 @@ def topk_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("OneHot")
 def one_hot_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Axes of the indices, around the new one."""
+    """Dynamic dimensions of a OneHot: those of the indices, around the new axis.
+
+    UnsupportedError for a depth or values of unknown shape.
+    """
     index = needed(node, 0)
     rank = len(shape_of(index)) + 1
     axis = axis_of(node, rank, -1)
@@ -291,7 +307,10 @@ def one_hot_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("ReverseSequence")
 def reverse_sequence_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """ReverseSequence: the lengths are no larger than the size."""
+    """Dynamic dimensions of a ReverseSequence pass; lengths of padding become 0.
+
+    UnsupportedError for lengths of another batch.
+    """
     data, lengths = needed(node, 0), needed(node, 1)
     batch = int(attribute(node, "batch_axis", 1))
     ours, theirs = x.of(data).get(batch), x.of(lengths).get(0)
@@ -305,7 +324,7 @@ def reverse_sequence_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("ConstantOfShape")
 def constant_of_shape_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """ConstantOfShape of a shape read at run time."""
+    """Replace a ConstantOfShape of a shape read at run time by an Expand to its upper bounds."""
     shape, axes = run_time_shape(x, node, needed(node, 0))
     tensor = attribute(node, "value")
     fill = np.zeros((), np.float32) if tensor is None else tensor.numpy().reshape(())
@@ -320,7 +339,7 @@ def constant_of_shape_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("Trilu")
 def trilu_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Every element stays, or is left out by its place."""
+    """Dynamic dimensions of a Trilu pass: each element stays or not by its own position."""
     every_axis(x, node)
 
 
@@ -330,6 +349,7 @@ operands_fit("Trilu")(one(1, "k"))
 
 @operands_fit("ReverseSequence")
 def reversed_operands(node: ir.Node, partial_values: PartialValues) -> str:
+    """The reason why the lengths of a ReverseSequence do not fit its batch; "" if they do."""
     x, axis = operand_shape(node, 0) or (), int(attribute(node, "batch_axis", 1))
     if len(x) < 2 or not -len(x) <= axis < len(x):
         return f"batch_axis {axis} of {list(x)}"

@@ -21,13 +21,16 @@ operator("SplitToSequence", "x sizes?", axis=AxisOf("x", 0))
 
 
 def _graph_input(node: ir.Node, name: str) -> ir.Value | None:
-    """The input of the node's graph that the loader made under this name."""
+    """The graph input with this name in the user's model; None if there is none."""
     assert node.graph is not None
     return next((v for v in node.graph.inputs if original_name(v) == name), None)
 
 
 def _opened_name(node: ir.Node) -> str:
-    """The input of the user's that the node puts together again, if it is the loader's."""
+    """The name of the container that a node of the loader puts together from single inputs.
+
+    For any other node it is just the name of its result.
+    """
     name = original_name(node.outputs[0])
     while name.endswith(INNER):
         name = name.removesuffix(INNER)
@@ -36,6 +39,10 @@ def _opened_name(node: ir.Node) -> str:
 
 @unpacks("SequenceConstruct")
 def construct(c: Containers, node: ir.Node) -> None:
+    """Let the result of SequenceConstruct hold its inputs; Invalid for elements of different types.
+
+    An input that was opened to single ones also has its number of elements at run time.
+    """
     items = tuple(v for v in node.inputs if v is not None)
     name = _opened_name(node)
     opened = [original_name(v) for v in items] == [f"{name}/{i}" for i in range(len(items))]
@@ -48,11 +55,16 @@ def construct(c: Containers, node: ir.Node) -> None:
 
 @unpacks("SequenceEmpty")
 def empty(c: Containers, node: ir.Node) -> None:
+    """Let the result of SequenceEmpty hold no element."""
     c.hold(node, Items((), int(attribute(node, "dtype", FLOAT))))
 
 
 @unpacks("SplitToSequence")
 def split(c: Containers, node: ir.Node) -> None:
+    """Let the result of SplitToSequence hold the pieces of its input along the axis.
+
+    Without sizes pieces have one element, and lose the axis unless keepdims.
+    """
     data = operand(node, 0)
     shape = shape_of(data)
     axis = int(attribute(node, "axis", 0)) % max(len(shape), 1)
@@ -65,7 +77,11 @@ def split(c: Containers, node: ir.Node) -> None:
 
 
 def _chunks(split: Array, size: int) -> list[int]:
-    """Sizes of the pieces of an axis: a number is the size of all but the last."""
+    """The sizes of the pieces of an axis of `size`: a vector as it is, a number for all but the
+    last.
+
+    Invalid for sizes that do not add up, or a number below 1.
+    """
     if split.ndim:
         if split.sum() != size or (split < 0).any():
             raise Invalid(f"pieces of {split.tolist()} for an axis of {size}")
@@ -88,6 +104,11 @@ def _place(c: Containers, node: ir.Node, index: int, size: int, last: int) -> in
 
 @unpacks("SequenceInsert")
 def insert(c: Containers, node: ir.Node) -> None:
+    """Let the result of SequenceInsert hold one element more, at a known position (default: the
+    end).
+
+    Invalid for an element of another type.
+    """
     s, value = c.fixed(node), operand(node, 1)
     if int(dtype_of(value)) != s.dtype and s.items:
         raise Invalid("elements of different types")
@@ -97,6 +118,7 @@ def insert(c: Containers, node: ir.Node) -> None:
 
 @unpacks("SequenceErase")
 def erase(c: Containers, node: ir.Node) -> None:
+    """Let the result of SequenceErase hold one element less, by default the last one."""
     s = c.fixed(node)
     if not s.items:
         raise Invalid("nothing to erase in an empty sequence")
@@ -106,6 +128,7 @@ def erase(c: Containers, node: ir.Node) -> None:
 
 @unpacks("SequenceLength")
 def length(c: Containers, node: ir.Node) -> None:
+    """Give SequenceLength its number: a constant, or the number that a run has."""
     s = c.items(node)
     edit = Editor(c.steps.graph(node))
     c.give(node, s.count or edit.const(np.array(len(s.items), np.int64), "length"))
@@ -113,6 +136,10 @@ def length(c: Containers, node: ir.Node) -> None:
 
 @unpacks("SequenceAt")
 def at(c: Containers, node: ir.Node) -> None:
+    """Give SequenceAt its element: by a known position, or a Gather of the stacked elements.
+
+    KnownLate for elements of different shapes by a position known at run time only.
+    """
     s = c.items(node)
     if c.number(node, 1) is not None and s.count is None:
         c.give(node, s.items[_place(c, node, 1, len(s.items), len(s.items) - 1)])
@@ -135,6 +162,7 @@ def at(c: Containers, node: ir.Node) -> None:
 
 @unpacks("ConcatFromSequence")
 def concat(c: Containers, node: ir.Node) -> None:
+    """Give ConcatFromSequence the concatenation, or the stack with new_axis, of all elements."""
     s = c.fixed(node)
     if not s.items:
         raise Invalid("an empty sequence has nothing to concatenate")
@@ -147,6 +175,11 @@ def concat(c: Containers, node: ir.Node) -> None:
 
 @unpacks("SequenceMap")
 def map(c: Containers, node: ir.Node) -> None:
+    """Let the results of SequenceMap hold its body's results for each element; the body is copied.
+
+    Invalid for sequences of different lengths; UnsupportedError for a result without element and
+    type.
+    """
     first = c.items(node)
     others = [c.held.get(v) if v is not None else None for v in node.inputs[1:]]
     size = len(first.items)
@@ -175,12 +208,16 @@ def map(c: Containers, node: ir.Node) -> None:
 
 @passes("Identity")
 def identity(c: Containers, node: ir.Node) -> None:
+    """Let the result of an Identity hold what its input holds."""
     assert node.inputs[0] is not None
     c.hold(node, c.held[node.inputs[0]])
 
 
 @unpacks("Optional")
 def optional(c: Containers, node: ir.Node) -> None:
+    """Let the result of Optional hold its input, or nothing, with the flag of a run if it
+    has one.
+    """
     value = node.inputs[0] if node.inputs else None
     name = _opened_name(node)
     flag = _graph_input(node, name + PRESENT)
@@ -192,6 +229,7 @@ def optional(c: Containers, node: ir.Node) -> None:
 
 @unpacks("OptionalHasElement")
 def has(c: Containers, node: ir.Node) -> None:
+    """Give OptionalHasElement a constant, or the flag that a run has."""
     value = node.inputs[0] if node.inputs else None
     held = None if value is None else c.held.get(value, value)
     if isinstance(held, Maybe) and held.flag is not None:
@@ -203,6 +241,7 @@ def has(c: Containers, node: ir.Node) -> None:
 
 @unpacks("OptionalGetElement")
 def get(c: Containers, node: ir.Node) -> None:
+    """Give OptionalGetElement the element; Invalid if the optional is known to be empty."""
     value = operand(node, 0)
     held = c.held.get(value, value)
     if isinstance(held, Maybe):

@@ -34,7 +34,7 @@ def size(node: ir.Node, shape: Sequence[int]) -> Array:
 
 @encodes("Shape Size")
 def of_strings(s: Strings, node: ir.Node) -> None:
-    """The shape without the axis of bytes is known: a constant."""
+    """Replace the Shape or Size of encoded strings by a constant without the axis of bytes."""
     read = reads_shape.of(node)
     assert read is not None
     data = np.asarray(read(node, shape_of(needed(node, 0))), np.int64)

@@ -20,7 +20,7 @@ from aot.shapes.partial_values import lookup
 
 @dynamic("NonZero")
 def nonzero_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """NonZero: at most as many as there are elements."""
+    """Replace a NonZero: at most as many columns as there are elements; padding counts as zero."""
     source = needed(node, 0)
     rank = len(shape_of(source))
     if x.of(source):
@@ -42,7 +42,10 @@ def _like_before(x: DynamicDims, node: ir.Node, source: ir.Value) -> ir.Value:
 
 @dynamic("Compress")
 def compress_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Compress: Gather at the places where the condition holds."""
+    """Replace a Compress by a Gather at the positions where the condition holds.
+
+    Without an axis the elements are flattened first.
+    """
     data, condition = needed(node, 0), needed(node, 1)
     if attribute(node, "axis") is None:
         axes: Axes = {0: total_of(x, node, data)} if x.of(data) else {}
@@ -67,7 +70,10 @@ def compress_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("Unique")
 def unique_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Unique: at most as many as there are slices."""
+    """Replace a Unique by its kernel, which gives the number of different slices, too.
+
+    UnsupportedError if an axis besides `axis` is dynamic.
+    """
     data, axis = needed(node, 0), attribute(node, "axis")
     if axis is None:
         m = total_of(x, node, data)
@@ -121,7 +127,10 @@ def suppression_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 
 def _same_boxes(x: DynamicDims, node: ir.Node) -> None:
-    """Let images and boxes be as many, and have as much room, in the boxes as in the scores."""
+    """Let boxes and scores have one number of images and of boxes, and the same upper bounds.
+
+    UnsupportedError if their bounds differ.
+    """
     boxes, scores = needed(node, 0), needed(node, 1)
     found = dict(x.of(scores))
     for theirs, ours in ((0, 0), (1, 2)):
@@ -135,7 +144,10 @@ def _same_boxes(x: DynamicDims, node: ir.Node) -> None:
 
 
 def _indices(x: DynamicDims, node: ir.Node, value: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Coordinates [rank, elements] of what is not zero in `value`, and their number."""
+    """(coordinates int64 [rank, elements], their number int64 [1]) of what is not zero in `value`.
+
+    One NonZero per value is made and used again.
+    """
     known, requested = x.places.get(value), value
     if known is not None and (maker := known[0].producer()) and maker.graph is node.graph:
         return known

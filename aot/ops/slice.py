@@ -11,7 +11,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import DYNAMIC, Array, array, original_name, shape_of, title
+from aot.ir.graph_nodes import Array, array, shape_of, title
 from aot.ir.layout import Layout
 from aot.ir.operators import AxesOf, Moves, SizedBy, View
 from aot.load.encode_strings import Strings, encodes
@@ -22,11 +22,8 @@ from aot.ops.concat import take_channels
 from aot.ops.registry import op
 from aot.shapes.checks import checks, possible_sizes, shape_at
 from aot.shapes.cures import YOURS, Sizing, axes, binds, sizings, zeros
-from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, constant_ints, no_bound, refused
-from aot.shapes.dynamic.rows import counted, most_of, picked, whole_numbers, within
-from aot.shapes.dynamic.rules import dynamic, given, needed, run_time_shape
-from aot.shapes.evaluate import Invalid, evaluates, integers, need, optional, slice_of
-from aot.shapes.limits import MAX_ELEMENTS
+from aot.shapes.dynamic.rules import needed
+from aot.shapes.evaluate import evaluates, integers, need, optional, slice_of
 from aot.shapes.operands import first, lists, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import PartialValues, lookup
 from aot.shapes.reference import Inputs
@@ -37,6 +34,7 @@ from aot.vendor.strided_copy import Axis, Shape, collapse, is_view, stored, stri
 
 
 def _numbers(value: ValueRef | None) -> list[int] | None:
+    """The elements of a constant as ints; None for an absent or computed value."""
     return None if value is None or value.data is None else [int(v) for v in value.data.ravel()]
 
 
@@ -97,7 +95,9 @@ def forwards(node: ir.Node) -> bool:
 
 @permute("Slice")
 def sliced_before(edit: Editor, node: ir.Node, perm: list[int]) -> Permuted | None:
-    """The same ranges of the axes before a Transpose."""
+    """A Slice as it is before a Transpose by `perm`: the same ranges of those axes; None if not
+    known.
+    """
     axes = array(node.inputs[3]) if len(node.inputs) > 3 else None
     if axes is None:
         return None
@@ -106,13 +106,14 @@ def sliced_before(edit: Editor, node: ir.Node, perm: list[int]) -> Permuted | No
 
 @identity("Tile")
 def once(node: ir.Node) -> bool:
-    """Whether a Tile repeats no axis."""
+    """Whether a Tile has constant repeats that are all 1."""
     repeats = array(node.inputs[1])
     return repeats is not None and bool(np.all(repeats == 1))
 
 
 @evaluates("Slice")
 def slice_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """The part of a constant that constant bounds select."""
     data = need(inputs, 0)
     starts, ends = integers(need(inputs, 1)), integers(need(inputs, 2))
     axes = integers(optional(inputs, 3)) or list(range(len(starts)))
@@ -125,6 +126,7 @@ def slice_value(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 @evaluates("Expand")
 def expand_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """A constant repeated to the broadcast of its own shape and the wanted one."""
     data = need(inputs, 0)
     shape = np.broadcast_shapes(data.shape, tuple(integers(need(inputs, 1))))
     return [np.broadcast_to(data, shape)]
@@ -132,6 +134,7 @@ def expand_value(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 @evaluates("Tile")
 def tile_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """A constant repeated along its axes."""
     return [np.tile(need(inputs, 0), integers(need(inputs, 1)))]
 
 
@@ -142,19 +145,22 @@ def ranges(m: Match) -> list[range]:
 
 @slice_.check
 def slice_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that no step is 0."""
     steps = _numbers(m.steps) or [1]
     yield 0 not in steps, "step 0"
 
 
 def _cut(m: Match) -> list[int]:
-    """Axes that lose elements or change direction."""
+    """The axes that lose elements or change direction."""
     kept = ranges(m)
     return [i for i, (r, n) in enumerate(zip(kept, m.x.shape, strict=True)) if r != range(n)]
 
 
 @slice_.layouts
 def slice_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Blocked input: cuts of other axes, or one run of channels alone."""
+    """The layouts: blocked x stays blocked if only other axes are cut, or one run of channels
+    alone.
+    """
     layout, cut = incoming["x"], _cut(m)
     if is_channels_last(m.x, layout) and math.prod(m.y.shape):
         return {"x": layout, "y": channels_last(m.y)}
@@ -166,6 +172,7 @@ def slice_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str,
 
 @slice_.lower
 def slice_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a Slice: a view where the elements are one run, else a strided copy."""
     kept = ranges(m)
     last = is_channels_last(m.x, m.x.layout)
     if m.x.layout.blocked and _cut(m) == [1] and not last:
@@ -209,6 +216,7 @@ def broadcast_axes(x: Shape, y: Shape) -> list[Axis]:
 
 @expand.lower
 def expand_to_kernel(c: Recorder, m: Match) -> None:
+    """Record an Expand: a copy with strides 0 along repeated axes."""
     view_or_move(c, m.y, m.x, broadcast_axes(m.x.shape, m.y.shape), 0)
 
 
@@ -224,6 +232,7 @@ def expand_cases() -> Iterator[Case]:
 
 @tile.lower
 def tile_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a Tile: each axis is two loops, of which the outer one repeats."""
     axes: list[Axis] = []
     counts = _numbers(m.repeats) or []
     loops = zip(counts, m.x.shape, strides(m.y.shape), strides(m.x.shape), strict=True)
@@ -241,184 +250,9 @@ def tile_cases() -> Iterator[Case]:
     yield case(f32(2, 3), i64(1, 1), const=(1,))
 
 
-@dynamic("Slice")
-def slice_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Slice along a dynamic axis, or between places read at run time: the node Cut makes the most
-    elements there can be, and the true sizes (int64 [rank]). Raises Invalid for axes out of range.
-    """
-    data = needed(node, 0)
-    shape, rank = shape_of(data), len(shape_of(data))
-    numbers = [given(node, i) for i in (1, 2, 3, 4)]
-    if numbers[0] is None or numbers[1] is None:
-        raise Invalid("starts or ends are missing")
-    if x.of(numbers[0]) or x.of(numbers[1]):
-        raise refused(node, "cuts along axes that are known at run time only")
-    count = shape_of(numbers[0])[0]
-    axes = list(range(count)) if numbers[2] is None else constant_ints(x, numbers[2])
-    if axes is None:
-        raise refused(node, "gets its axes at run time")
-    far = [a for a in axes if not -rank <= a < rank]
-    if far or len(axes) != count:
-        raise Invalid(f"axes {axes[:8]} of a tensor of {rank} axes, {count} starts")
-    axes = [a + rank if a < 0 else a for a in axes]
-    steps = numbers[3] or x.ints(node, [1] * count)
-    vectors = [whole_numbers(x, node, v) for v in (numbers[0], numbers[1], steps)]
-    items = [_items(x, v) for v in vectors]
-    result, open_axes = list(shape), {a: n for a, n in x.of(data).items() if a not in axes}
-    cut: list[int] = []
-    for i, axis in enumerate(axes):
-        start, end, step = (v[i] for v in items)
-        if axis not in x.of(data) and None not in (start, end, step):
-            place = slice_of(int(start or 0), int(end or 0), int(step or 0), shape[axis])
-            result[axis] = len(range(*place.indices(shape[axis])))
-        else:
-            result[axis] = _cut_bound(x, vectors, i, shape[axis])
-            cut.append(axis)
-    whole = x.shape(node, data)
-    kinds = [(int(data.dtype or 0), tuple(result)), (INT64, (rank,))]
-    y, out = x.node(node, "Cut", [data, whole, *vectors], kinds, DYNAMIC, axes=axes)
-    whole_axes = {a: i for i, a in enumerate(axes)}
-    for axis in cut:
-        found = _until(x, node, data, axis, items, vectors, whole_axes[axis], result[axis])
-        open_axes[axis] = x.new(x.at(node, out, axis) if found is None else found, result[axis])
-    x.substitute(node, y, open_axes)
-
-
-def _until(
-    x: DynamicDims,
-    node: ir.Node,
-    data: ir.Value,
-    axis: int,
-    items: Sequence[Sequence[int | None]],
-    vectors: Sequence[ir.Value],
-    i: int,
-    bound: int,
-) -> ir.Value | None:
-    """The size of rows cut in steps of 1 from a known place, where it is a plain number.
-
-    x[:n] has n rows if x has as many; x[2:] of n rows has n - 2 if n is 2 at least.
-    """
-    start, end, step = (v[i] for v in items)
-    if start is None or start < 0 or step != 1:
-        return None
-    n = x.dim(node, data, axis)
-    last = n
-    if end is None:
-        last = x.at(node, vectors[1], i)
-        room = x.interval(x.sub(node, n, last))
-        fits = room is not None and room.low[0] >= 0
-        if not fits and not _no_more(x, last, n):
-            return None
-    elif end < 0:
-        last = x.add(node, n, x.ints(node, [end]))
-    else:
-        least = x.interval(n)
-        if end < shape_of(data)[axis]:
-            return None if least is None or least.low[0] < end else x.ints(node, [end - start])
-    length = last if start == 0 else x.sub(node, last, x.ints(node, [start]))
-    limits = x.interval(length)
-    return length if limits is not None and limits.low[0] >= 0 else None
-
-
-def _no_more(x: DynamicDims, last: ir.Value, value: ir.Value) -> bool:
-    """Whether an end is no further than the size of the axis, as numbers."""
-    a, b = x.interval(last), x.interval(value)
-    return x.same(last, value) or (a is not None and b is not None and a.high[0] <= b.low[0])
-
-
-def _items(x: DynamicDims, vector: ir.Value) -> list[int | None]:
-    known = lookup(vector, x.sweep.partial_values)
-    return known.items() if known is not None else [None] * shape_of(vector)[0]
-
-
-def _cut_bound(x: DynamicDims, vectors: Sequence[ir.Value], place: int, size: int) -> int:
-    """The most elements that are left of an axis of at most `size`."""
-    start, end, step = (x.interval(v) for v in vectors)
-    if start is None or end is None or step is None or not step.low[place] >= 1:
-        return size
-    first, last = float(start.low[place]), float(end.high[place])
-    if first < 0 or float(end.low[place]) < 0:
-        return size
-    span = max(0.0, min(last, float(size)) - first)
-    return int(np.ceil(span / float(step.low[place])))
-
-
-@dynamic("Expand")
-def expand_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Expand with dynamic axes, of the data or of the shape, counted from the last.
-
-    A dynamic axis of the data must meet size 1 or the same dynamic size, else UnsupportedError.
-    An axis of the data with a static size other than 1 keeps it. The result is stored at the
-    upper bounds.
-    """
-    data, wanted = needed(node, 0), needed(node, 1)
-    shape, axes = run_time_shape(x, node, wanted)
-    own = shape_of(data)
-    rank = max(len(own), len(shape))
-    result: list[int] = []
-    found: Axes = {}
-    for axis in range(rank):
-        i, j = axis - (rank - len(own)), axis - (rank - len(shape))
-        size = own[i] if i >= 0 else 1
-        requested = shape[j] if j >= 0 else 1
-        mine, theirs = x.of(data).get(i), axes.get(j)
-        if mine is not None:
-            if not (theirs is None and requested == 1) and not (theirs and x.same(mine, theirs)):
-                raise refused(node, f"may repeat dimension {axis}, known at run time only")
-            found[axis], requested = mine, size
-        elif size != 1:
-            requested = size
-        elif theirs is not None:
-            found[axis] = theirs
-        result.append(requested)
-    y = x.node(
-        node, "Expand", [data, x.ints(node, result)], [(int(data.dtype or 0), tuple(result))]
-    )[0]
-    x.substitute(node, y, found)
-
-
-@dynamic("Tile")
-def tile_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Row i of a repeated axis is row i modulo its size."""
-    data, times = needed(node, 0), needed(node, 1)
-    rank = len(shape_of(data))
-    known = lookup(times, x.sweep.partial_values)
-    items = known.items() if known is not None else [None] * rank
-    own, fixed = x.of(data), [1] * rank
-    for axis, item in enumerate(items):
-        if item is not None and axis not in own:
-            fixed[axis] = item
-        elif item != 1:
-            repeats = x.at(node, whole_numbers(x, node, times), axis)
-            data = _repeated(x, node, data, axis, repeats)
-    kept = x.of(data)
-    if any(f != 1 for f in fixed):
-        shape = tuple(d * f for d, f in zip(shape_of(data), fixed, strict=True))
-        kind = [(int(data.dtype or 0), shape)]
-        data = x.node(node, "Tile", [data, x.ints(node, fixed)], kind)[0]
-    x.substitute(node, data, kept)
-
-
-def _repeated(
-    x: DynamicDims, node: ir.Node, data: ir.Value, axis: int, times: ir.Value
-) -> ir.Value:
-    size, n = shape_of(data)[axis], x.dim(node, data, axis)
-    most = most_of(x, times)
-    if not most * max(size, 1) <= MAX_ELEMENTS:
-        raise no_bound(
-            node, f'dimension {axis} is repeated as often as "{original_name(times)}" says'
-        )
-    times = x.largest(node, times, x.ints(node, [0]))
-    bound = max(0, int(most)) * size
-    total = x.new(x.mul(node, n, times), bound)
-    one = x.largest(node, n, x.ints(node, [1]))
-    rows = x.vector(node, "Mod", counted(x, node, bound), one)
-    return picked(x, node, data, within(x, node, rows, n, size), axis, total)
-
-
 @operands_fit("Slice")
 def slice_operands(node: ir.Node, partial_values: PartialValues) -> str:
-    """As many starts as ends, axes and steps."""
+    """The reason why starts, ends, axes and steps are not equally many vectors; "" if they are."""
     names = ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps"))
     starts = operand_shape(node, 1) or ()
     others = (wrong(name, operand_shape(node, i), starts) for i, name in names[1:])
@@ -427,6 +261,7 @@ def slice_operands(node: ir.Node, partial_values: PartialValues) -> str:
 
 @checks("Slice")
 def slice_steps(node: ir.Node, partial_values: PartialValues) -> str:
+    """ "step 0" if a known step is 0, else ""."""
     known = lookup(node.inputs[4], partial_values) if len(node.inputs) > 4 else None
     return "step 0" if known is not None and 0 in known.items() else ""
 
@@ -436,6 +271,9 @@ checks("Tile")(possible_sizes)
 
 @checks("Expand")
 def expand_shapes(node: ir.Node, partial_values: PartialValues) -> str:
+    """The reason why x does not broadcast to a known shape; "" if it does or the shape is not
+    known.
+    """
     known = lookup(node.inputs[1], partial_values)
     if known is None or not known.full:
         return ""
@@ -448,8 +286,10 @@ def expand_shapes(node: ir.Node, partial_values: PartialValues) -> str:
 
 @canonical("Slice")
 def explicit_slice(edit: Editor, node: ir.Node) -> None:
-    """All of starts, ends, axes and steps given, within the tensor: ends are exclusive, a negative
-    step's may be -1 - size (one before the first element)."""
+    """Write out starts, ends, axes and steps of a Slice with constant bounds, within the tensor.
+
+    Ends are exclusive; a negative step's may be -1 - size, one before the first element.
+    """
     parts = [array(i) for i in node.inputs[1:]]
     if any(p is None and i is not None for p, i in zip(parts, node.inputs[1:], strict=True)):
         return
@@ -476,13 +316,17 @@ def explicit_slice(edit: Editor, node: ir.Node) -> None:
 
 @encodes("Expand")
 def expand_strings(s: Strings, node: ir.Node) -> None:
+    """Let an Expand of encoded strings keep the bytes: its shape gets a last axis."""
     shape = (*shape_of(node.outputs[0]), s.width)
     s.editor(node).set_input(node, 1, s.ints(node, shape))
 
 
 @encodes("Tile")
 def tile_strings(s: Strings, node: ir.Node) -> None:
-    """Raises UnsupportedError for repeats that are no constant."""
+    """Let a Tile of encoded strings repeat no bytes: its repeats get a last 1.
+
+    Raises UnsupportedError for repeats that are no constant.
+    """
     repeats = array(node.inputs[1])
     if repeats is None:
         what = f"{title(node)}: repeats are known at run time only"
@@ -492,7 +336,9 @@ def tile_strings(s: Strings, node: ir.Node) -> None:
 
 @encodes("Slice")
 def slice_strings(s: Strings, node: ir.Node) -> None:
-    """Axes are counted from the front: the bytes are a further one at the end."""
+    """Let the axes of a Slice of encoded strings count from the front: bytes are a further axis
+    behind.
+    """
     axes = array(node.inputs[3]) if len(node.inputs) > 3 and node.inputs[3] is not None else None
     if axes is not None and (axes < 0).any():
         rank = len(shape_of(needed(node, 0)))

@@ -34,7 +34,10 @@ for _name, _log in (("Softmax", 0), ("LogSoftmax", 1)):
 
     @_made.lower
     def to_kernel(c: Recorder, m: Match, log: int = _log) -> None:
-        """Record the kernel; UnsupportedError for float64 with --accuracy strict."""
+        """Record aot_softmax on x [outer, axis, inner]; `log` 1 is for LogSoftmax.
+
+        UnsupportedError for float64 with --accuracy strict.
+        """
         outer, axis, inner = split_at(m.x.shape, m.axis)
         if m.x.dtype is F64 and c.accuracy == "strict":
             raise UnsupportedError(

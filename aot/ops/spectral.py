@@ -23,7 +23,9 @@ KINDS = {1: np.float32, 11: np.float64}
 
 
 def number(b: Body, index: int, default: int) -> int | None:
-    """The constant number input `index` holds, None if it is computed at run time."""
+    """The constant number that input `index` holds; `default` if absent, None if computed at run
+    time.
+    """
     if not b.has(index):
         return default
     data = array(b.node.inputs[index])
@@ -132,7 +134,10 @@ def stft(b: Body) -> bool:
 
 @dynamic("DFT")
 def dft_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """A transform beside dynamic axes, or of a dynamic one that zeros fill up to a known length."""
+    """Dynamic dimensions of a DFT pass; along a dynamic axis zeros fill up to a known length.
+
+    UnsupportedError for a dynamic axis without a length.
+    """
     data, own = only_first(x, node), x.of(needed(node, 0))
     axis = (constant_ints(x, given(node, 2)) or [-2])[0] % len(shape_of(data))
     if axis in own:
@@ -144,7 +149,10 @@ def dft_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("STFT")
 def stft_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """As many frames as the samples of a run fill: those frames read no padding."""
+    """Dynamic samples of an STFT give as many frames as they fill, which read no padding.
+
+    UnsupportedError for a step read at run time.
+    """
     own, window = dict(x.of(only_first(x, node))), given(node, 2)
     step, size = constant_ints(x, given(node, 1)), constant_ints(x, given(node, 3))
     length = shape_of(window)[0] if window is not None else (size or [0])[0]

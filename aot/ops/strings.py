@@ -42,7 +42,7 @@ Given = tuple[ValueRef | None, ...]
 
 @solves("StringNormalizer")
 def normalizer_type(node: ir.Node, partial_values: PartialValues) -> Type | None:
-    """A StringNormalizer that removes no words."""
+    """The type of a StringNormalizer that removes no words, that of its input; None for others."""
     data = node.inputs[0] if node.inputs else None
     if data is None or data.dtype is None:
         return None
@@ -67,37 +67,44 @@ split = op("Split", "x", "y counts n", domain=TEXT, delimiter="", maxsplit=-1)
 
 
 def strings(value: ValueRef) -> int:
-    """How many strings a value holds."""
+    """How many strings a value holds; its last axis are the bytes of one."""
     return math.prod(value.shape[:-1])
 
 
 @join.infer
 def join_types(node: NodeRef, inputs: Given) -> Types:
+    """The type of Join's result: bytes in the broadcast shape."""
     a, b = (v.shape for v in inputs if v is not None)
     return [(tuple(np.broadcast_shapes(a, b)), U8)]
 
 
 @recase.infer
 def recase_types(node: NodeRef, inputs: Given) -> Types:
+    """The type of Case's result: that of its input."""
     assert inputs[0] is not None
     return [(inputs[0].shape, U8)]
 
 
 @find.infer
 def find_types(node: NodeRef, inputs: Given) -> Types:
+    """The type of Find's result: an int64 per string."""
     assert inputs[0] is not None
     return [(inputs[0].shape[:-1], S64)]
 
 
 @match.infer
 def match_types(node: NodeRef, inputs: Given) -> Types:
+    """The type of Match's result: a bool per string."""
     assert inputs[0] is not None
     return [(inputs[0].shape[:-1], BOOL)]
 
 
 def _bytes(pattern: Pattern) -> None:
+    """Add the check to a pattern that all its inputs are bytes."""
+
     @pattern.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks that all inputs are uint8."""
         for _, value in m.inputs():
             yield value.dtype is U8, f"dtype {value.dtype} (needs uint8)"
 
@@ -108,30 +115,34 @@ for _pattern in (join, find, match, recase, keep, split):
 
 @join.check
 def broadcasts(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that each operand has one string, or as many as the result."""
     for value in (m.a, m.b):
         yield strings(value) in (1, strings(m.y)), f"{list(value.shape)} for {list(m.y.shape)}"
 
 
 @join.lower
 def join_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_text_join; the run fails if a joined string is too long."""
     n = strings(m.y)
     params = c.params(n=n, a=int(strings(m.a) == n), b=int(strings(m.b) == n))
     call(c, "aot_text_join", m, m.y, m.a, m.b, params, status=True)
 
 
 def call(c: Recorder, kernel: str, m: Match, *operands: Any, status: bool = False) -> None:
-    """Record a kernel for strings as long as the match's first input has them."""
+    """Record `kernel` for strings of as many bytes (instance W) as the match's first input has."""
     width = next(v for _, v in m.inputs()).shape[-1]
     c.call(kernel, *operands, instance={"W": width}, header=HEADER, status=status)
 
 
 @find.check
 def constant_keys(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the keys are constant."""
     yield m.keys.is_const, "keys are computed at run time (need constants)"
 
 
 @find.lower
 def find_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_text_find with the keys sorted by bytes, and the position that each had before."""
     keys = np.asarray(m.keys.data)
     order = sorted(range(len(keys)), key=lambda i: (keys[i].tobytes(), i))
     params = c.params(n=strings(m.x), keys=len(keys))
@@ -141,6 +152,7 @@ def find_to_kernel(c: Recorder, m: Match) -> None:
 
 @match.lower
 def match_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_text_match with the tables of a finite automaton for the pattern."""
     found = compile_regex(str(m.pattern))
     params = c.params(n=strings(m.x), width=found.table.shape[1])
     tables = (
@@ -153,7 +165,9 @@ def match_to_kernel(c: Recorder, m: Match) -> None:
 
 @cache
 def case_pairs(upper: bool) -> np.ndarray[Any, Any]:
-    """Code points that have one other in upper (or lower) case, and that one: [pairs, 2]."""
+    """Code points that have exactly one other in upper (or lower) case, and that one: uint32
+    [pairs, 2].
+    """
     rows = []
     for code in range(sys.maxunicode + 1):
         other = chr(code).upper() if upper else chr(code).lower()
@@ -164,6 +178,7 @@ def case_pairs(upper: bool) -> np.ndarray[Any, Any]:
 
 @recase.lower
 def recase_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_text_case; the run fails if a string grows too long."""
     pairs = case_pairs(bool(m.upper))
     params = c.params(n=strings(m.x), pairs=len(pairs))
     call(c, "aot_text_case", m, m.y, m.x, c.const(pairs, "pairs"), params, status=True)
@@ -171,6 +186,7 @@ def recase_to_kernel(c: Recorder, m: Match) -> None:
 
 @keep.check
 def known_action(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of the case action, one row of strings, and stop words that fit a string's bytes."""
     action = m.case_change_action
     yield action in ("NONE", "LOWER", "UPPER"), f"case_change_action {action!r}"
     yield m.x.rank in (2, 3) and strings(m.x) == m.x.shape[-2], f"{list(m.x.shape[:-1])} strings"
@@ -181,6 +197,7 @@ def known_action(m: Match) -> Iterator[tuple[bool, str]]:
 
 @keep.lower
 def keep_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_text_keep: strings that are no stop words, in their new case, and their number."""
     width, words = m.x.shape[-1], [str(w) for w in m.stopwords]
     none = np.zeros((1, 2), np.uint32)
     lower = none if m.is_case_sensitive else case_pairs(False)
@@ -202,13 +219,14 @@ def keep_to_kernel(c: Recorder, m: Match) -> None:
 
 
 def recased(text: str, upper: bool) -> str:
-    """`text` as the kernels change its case."""
+    """`text` in upper or lower case, letter by letter as the kernels change it."""
     pairs = dict(case_pairs(upper).tolist())
     return "".join(chr(pairs.get(ord(ch), ord(ch))) for ch in text)
 
 
 @split.lower
 def split_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_text_split: the pieces of each string, and how many each has."""
     mark = np.frombuffer(m.delimiter.encode() or bytes(1), np.uint8)
     params = c.params(
         n=strings(m.x),
@@ -261,7 +279,7 @@ STRING = 8
 
 
 def _source(x: DynamicDims, node: ir.Node) -> ir.Value:
-    """The strings, of a shape that is known."""
+    """Input 0, the strings; UnsupportedError if their number is known at run time only."""
     data = operand(node, 0)
     if x.of(data):
         raise refused(node, "gets strings whose number is known at run time only")
@@ -270,7 +288,8 @@ def _source(x: DynamicDims, node: ir.Node) -> ir.Value:
 
 @dynamic("StringNormalizer")
 def normalizer_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """StringNormalizer: as many as there are; one empty string where none is left.
+    """Replace a StringNormalizer that removes words: at most as many strings as there are, one at
+    least.
 
     Before: y = StringNormalizer(x)      After: y, n = aot.text.Keep(x), in the same attributes
     """
@@ -285,7 +304,7 @@ def normalizer_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("StringSplit")
 def splitter_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """StringSplit: as many pieces as the longest string can have.
+    """Replace a StringSplit: at most as many pieces as the longest string can have.
 
     Before: y, counts = StringSplit(x)   After: y, counts, n = aot.text.Split(x)
     """
@@ -313,7 +332,10 @@ encodes("Keep Split", TEXT)(unchanged)
 
 @encodes("StringConcat")
 def concat_strings(s: Strings, node: ir.Node) -> None:
-    """Before: y = StringConcat(a, b)      After: y = aot.text.Join(a, b)"""
+    """Replace a StringConcat of encoded strings by a Join of bytes.
+
+    Before: y = StringConcat(a, b)      After: y = aot.text.Join(a, b)
+    """
     shape = (*shape_of(node.outputs[0]), s.width)
     parts = []
     for value in (needed(node, 0), needed(node, 1)):
@@ -326,7 +348,10 @@ def concat_strings(s: Strings, node: ir.Node) -> None:
 
 @encodes("RegexFullMatch")
 def match_strings(s: Strings, node: ir.Node) -> None:
-    """Raises UnsupportedError for a pattern that needs more than a finite automaton."""
+    """Replace a RegexFullMatch of encoded strings by a Match.
+
+    Raises UnsupportedError for a pattern that needs more than a finite automaton.
+    """
     pattern = str(attribute(node, "pattern", ""))
     try:
         compile_regex(pattern)
@@ -338,7 +363,10 @@ def match_strings(s: Strings, node: ir.Node) -> None:
 
 @encodes("StringNormalizer")
 def normalise_strings(s: Strings, node: ir.Node) -> None:
-    """Only the case may change: raises UnsupportedError for stop words."""
+    """Replace a StringNormalizer of encoded strings that only changes their case.
+
+    Raises UnsupportedError for stop words, ModelError for an unknown action.
+    """
     if attribute(node, "stopwords", None):
         what = "which strings are left depends on the data"
         raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")

@@ -24,6 +24,7 @@ scatter = op(
 
 @scatter.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that new rows have the cache's other sizes, and one int64 position per sample."""
     axis = m.axis % m.past.rank
     yield axis > 0, f"axis {m.axis} (the first one is the batch)"
     own, new = list(m.past.shape), list(m.update.shape)
@@ -37,6 +38,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @scatter.check
 def inside(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that constant positions leave room for the rows, unless these wrap around."""
     if m.places is None or m.places.data is None or m.mode != "linear":
         return
     axis = m.axis % m.past.rank
@@ -47,6 +49,9 @@ def inside(m: Match) -> Iterator[tuple[bool, str]]:
 
 @scatter.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_tensor_scatter: rows go to each sample's position, in place of the cache if
+    possible.
+    """
     axis = m.axis % m.past.rank
     shape = m.past.shape
     params = c.params(

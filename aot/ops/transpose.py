@@ -59,19 +59,21 @@ space_to_depth = op(
 
 @evaluates("Transpose")
 def transpose_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """A constant with its axes in another order."""
     return [np.transpose(need(inputs, 0), attribute(node, "perm"))]
 
 
 def permutation(m: Match) -> tuple[int, ...]:
-    """The permutation, reversed order if none is given."""
+    """For each axis of the result the axis of x; reversed order without the attribute."""
     return tuple(m.perm) if m.perm is not None else tuple(reversed(range(m.x.rank)))
 
 
 @transpose.layouts
 def reads_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Channels-last from whole channel blocks, or from one, needs no conversion before.
+    """The layouts: a Transpose to channels last reads blocked channels as they are.
 
-    8-bit quantised values that arrive so and get their channels in front are left where they are.
+    8-bit quantised values that arrive channels last and get their channels in front stay where they
+    are.
     """
     layout, perm = incoming["x"], permutation(m)
     if _makes_channels_last(m) and not layout.blocked:
@@ -84,6 +86,9 @@ def reads_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
 
 
 def _makes_channels_last(m: Match) -> bool:
+    """Whether a Transpose brings the last axis of 8-bit values to axis 1, a view of
+    channels last.
+    """
     rank = m.x.rank
     return (
         can_block(m.x.shape)
@@ -94,6 +99,7 @@ def _makes_channels_last(m: Match) -> bool:
 
 @transpose.lower
 def transpose_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a Transpose: a view where no element moves, else a strided copy of the stored x."""
     if m.y.layout.blocked:
         c.view(m.y, m.x)
         return
@@ -127,11 +133,13 @@ def transpose_cases() -> Iterator[Case]:
 
 @portable.pattern
 def channel_shuffle(op: Any, x: Any, split: Any, merged: Any) -> Any:
+    """The pattern of a Reshape, a Transpose called turn, and a Reshape."""
     return op.Reshape(op.Transpose(op.Reshape(x, split), _outputs=["turn"]), merged)
 
 
 @channel_shuffle.check
 def groups_swapped(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that channels are split in two axes, which change places, and are joined again."""
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
     yield m.x.shape == m.y.shape, f"{list(m.x.shape)} becomes {list(m.y.shape)}"
     perm = tuple(m.turn.attr("perm") or ())
@@ -145,7 +153,7 @@ def groups_swapped(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def _groups(m: Match) -> tuple[int, int, bool]:
-    """Groups, channels in a group, and whether the split leaves the other axes alone."""
+    """(groups, channels in a group, whether the split leaves other axes alone) of a shuffle."""
     middle = m.turn_out.shape
     inner, groups = middle[1:3]
     others = middle[:1] + middle[3:] == m.x.shape[:1] + m.x.shape[2:]
@@ -154,12 +162,14 @@ def _groups(m: Match) -> tuple[int, int, bool]:
 
 @channel_shuffle.layouts
 def shuffles_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """The layouts: blocked channels stay blocked."""
     layout = incoming["x"]
     return {"x": layout, "y": layout} if layout.blocked else {}
 
 
 @channel_shuffle.lower
 def shuffle_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a copy of plain channels, or aot_channel_gather with a table for blocked ones."""
     groups, inner, _ = _groups(m)
     n, channels, *space = m.x.shape
     size = math.prod(space)
@@ -185,18 +195,21 @@ def shuffle_cases() -> Iterator[Case]:
 @depth_to_space.check
 @space_to_depth.check
 def depth_mode(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of the mode and of four axes."""
     yield m.mode in ("DCR", "CRD"), f"mode {m.mode!r} (needs DCR or CRD)"
     yield m.x.rank == 4, f"rank {m.x.rank} (needs 4)"
 
 
 @space_to_depth.check
 def whole_blocks(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that rows and columns are multiples of the block size."""
     odd = [n for n in m.x.shape[2:] if n % m.blocksize]
     yield not odd, f"{odd[0] if odd else 0} rows or columns in blocks of {m.blocksize}"
 
 
 @depth_to_space.lower
 def depth_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a DepthToSpace as a permutation of six axes."""
     n, ch, h, w = m.x.shape
     b = m.blocksize
     if m.mode == "DCR":
@@ -214,6 +227,7 @@ def depth_cases() -> Iterator[Case]:
 
 @space_to_depth.lower
 def space_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a SpaceToDepth as a permutation of six axes."""
     n, ch, h, w = m.x.shape
     b = m.blocksize
     order = (0, 3, 5, 1, 2, 4) if m.mode == "DCR" else (0, 1, 3, 5, 2, 4)
@@ -231,7 +245,7 @@ def space_cases() -> Iterator[Case]:
 
 @dynamic("Transpose")
 def transpose_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Axes move."""
+    """Dynamic dimensions of a Transpose move with their axes."""
     data = needed(node, 0)
     rank = len(shape_of(data))
     perm = attribute(node, "perm") or list(reversed(range(rank)))
@@ -240,7 +254,11 @@ def transpose_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("DepthToSpace SpaceToDepth")
 def blocks_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """DepthToSpace and SpaceToDepth: axes times or by the block."""
+    """Dynamic rows and columns of DepthToSpace and SpaceToDepth: times the block size, or divided
+    by it.
+
+    A run fails if they are no multiple. UnsupportedError for dynamic channels.
+    """
     data = only_first(x, node)
     own = x.of(data)
     if 1 in own:
@@ -265,7 +283,7 @@ def blocks_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @operands_fit("DepthToSpace")
 def depth_operands(node: ir.Node, partial_values: PartialValues) -> str:
-    """DepthToSpace: channels are as many blocks."""
+    """The reason why the channels of a DepthToSpace are no whole blocks; "" if they are."""
     x, block = operand_shape(node, 0) or (), int(attribute(node, "blocksize", 1))
     if len(x) != 4 or x[1] % block**2:
         return f"blocks of {block} by {block} of an input {list(x)}"
@@ -274,7 +292,10 @@ def depth_operands(node: ir.Node, partial_values: PartialValues) -> str:
 
 @operands_fit("Transpose")
 def transpose_operands(node: ir.Node, partial_values: PartialValues) -> str:
-    """Each axis once; onnx's inference does not count them."""
+    """The reason why `perm` does not name each axis once; "" if it does.
+
+    ONNX's own inference does not count them.
+    """
     rank, perm = len(operand_shape(node, 0) or ()), attribute(node, "perm", None)
     if perm is None or sorted(int(p) for p in perm) == list(range(rank)):
         return ""
@@ -283,14 +304,14 @@ def transpose_operands(node: ir.Node, partial_values: PartialValues) -> str:
 
 @canonical("Transpose")
 def explicit_perm(edit: Editor, node: ir.Node) -> None:
-    """The order of the axes is written out."""
+    """Write out the attribute `perm` of a Transpose."""
     rank = rank_of(node)
     edit.set_attribute(node, "perm", list(attribute(node, "perm") or range(rank)[::-1]))
 
 
 @encodes("Transpose")
 def bytes_stay_last(s: Strings, node: ir.Node) -> None:
-    """The bytes are the last axis of the result, too."""
+    """Let a Transpose of encoded strings keep the bytes as the last axis."""
     rank = len(shape_of(needed(node, 0)))
     perm = [int(p) for p in attribute(node, "perm") or range(rank)[::-1]]
     s.editor(node).set_attribute(node, "perm", [*perm, rank])

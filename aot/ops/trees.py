@@ -82,7 +82,7 @@ MODES = (
 
 
 def tensor(value: Any) -> Array:
-    """An attribute that is a tensor or a list."""
+    """An attribute that is a tensor or a list, as an array."""
     return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
 
 
@@ -110,7 +110,9 @@ class Forest:
     keys: tuple[tuple[int, int], ...] = ()
 
     def title(self, node: int) -> str:
-        """What the model calls a node."""
+        """The name of inner node number `node` for messages, by the model's numbers if it
+        has such.
+        """
         if not self.keys:
             return f"node {node}"
         tree, number = self.keys[node]
@@ -121,7 +123,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 def _no(problem: str) -> Forest:
-    """No forest, and why."""
+    """A forest without trees, whose `problem` says why there is none."""
     n = _NONE
     return Forest(n, n, n, n, n, n, n, n, n, n, n, problem)
 
@@ -222,6 +224,7 @@ def older_forest(m: Match) -> Forest:
 
 
 def _children(m: Match, index: int) -> tuple[int, int]:
+    """The numbers of both successors of entry `index` in the lists of nodes."""
     return m.nodes_truenodeids[index], m.nodes_falsenodeids[index]
 
 
@@ -252,6 +255,7 @@ def _ends(forest: Forest) -> tuple[bool, str]:
 
 
 def _supported(m: Match, forest: Forest) -> Iterator[tuple[bool, str]]:
+    """Checks that samples fit the forest: type, features, targets, and walks that end."""
     yield m.x.dtype in (F32, F64), f"dtype {m.x.dtype} (needs float32 or float64)"
     yield m.x.rank == 2 and 0 not in m.x.shape, f"shape {list(m.x.shape)} (needs samples, features)"
     yield m.post_transform in (0, "NONE"), f"post_transform {m.post_transform}"
@@ -277,7 +281,10 @@ def _supported(m: Match, forest: Forest) -> Iterator[tuple[bool, str]]:
 
 
 def _sets(forest: Forest, splits: Array) -> Array | None:
-    """Every set as its count and its members; `splits` of its node becomes where it begins."""
+    """All sets of members, each as its count and its members; None if no node tests for membership.
+
+    `splits` is changed in place: that of such a node becomes the position of its set.
+    """
     if not (forest.mode == MEMBER).any():
         return None
     parts: list[Array] = []
@@ -292,6 +299,10 @@ def _sets(forest: Forest, splits: Array) -> Array | None:
 
 
 def _record(c: Recorder, m: Match, forest: Forest, aggregate: int, base: Array | None) -> None:
+    """Record aot_trees; a table without entries is one zero, since C has no empty arrays.
+
+    `aggregate` is the kernel's number, `base` the starting values of the targets (None: zeros).
+    """
     kind = m.x.dtype.np_name
     splits = forest.split.astype(kind)
     sets = _sets(forest, splits)
@@ -325,12 +336,14 @@ def _record(c: Recorder, m: Match, forest: Forest, aggregate: int, base: Array |
 
 @trees.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of the aggregate function and of the forest."""
     yield 0 <= m.aggregate_function <= 3, f"aggregate_function {m.aggregate_function}"
     yield from _supported(m, forest(m))
 
 
 @older.check
 def older_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of the aggregate function, float32, and the forest."""
     yield m.aggregate_function in AGGREGATES, f"aggregate_function {m.aggregate_function}"
     yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
     yield from _supported(m, older_forest(m))
@@ -338,11 +351,13 @@ def older_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @trees.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record a TreeEnsemble."""
     _record(c, m, forest(m), m.aggregate_function, None)
 
 
 @older.lower
 def older_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a TreeEnsembleRegressor with its base values."""
     given = m.base_values if m.base_values_as_tensor is None else m.base_values_as_tensor
     base = None if given is None else np.broadcast_to(tensor(given), (m.n_targets,))
     _record(c, m, older_forest(m), AGGREGATES.index(m.aggregate_function), base)
@@ -353,6 +368,7 @@ def cases() -> Iterator[Case]:
     """TreeEnsemble(X [rows, features]): trees of one node and of several."""
 
     def of(values: Any, kind: str) -> Any:
+        """A tensor attribute of these values."""
         return onnx.numpy_helper.from_array(np.array(values, kind))
 
     for kind, aggregate in (("float32", 1), ("float64", 1)):

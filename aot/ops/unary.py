@@ -36,12 +36,12 @@ HEADER = "aot_unary_f32.h"
 
 
 def elements(m: Match) -> int:
-    """Elements stored in the result, pad lanes included."""
+    """How many elements the result has in memory, pad lanes included."""
     return math.prod(stored(m.y))
 
 
 def emit(c: Recorder, m: Match, kernel: str, a: float = 0, b: float = 0, d: float = 0) -> None:
-    """Record the kernel for m.x's type; a, b, d are its constants (of integers: bounds)."""
+    """Record aot_<kernel> for the type of m.x; a, b, d are its constants (of integers: bounds)."""
     dtype: DType = m.x.dtype
     header = header_of(kernel, dtype, HEADER, c.accuracy)
     params = c.params(n=elements(m))
@@ -62,7 +62,7 @@ def emit(c: Recorder, m: Match, kernel: str, a: float = 0, b: float = 0, d: floa
 
 
 def _signed(value: float) -> int:
-    """The int64 with the bits of an integer bound."""
+    """The signed 64-bit number with the bits of an integer bound."""
     number = int(value)
     return number - 2**64 if number >= 2**63 else number
 
@@ -92,6 +92,7 @@ def declare(
 
     @made.lower
     def to_kernel(c: Recorder, m: Match) -> None:
+        """Record the operator's kernel with the constants of the match."""
         emit(c, m, kernel, *(constants(m) if constants else ()))
 
     @made.cases
@@ -123,13 +124,13 @@ SPECIAL = np.array(
 
 
 def negated(node: ir.Node, inputs: Bounded) -> Interval | None:
-    """The bounds of -x."""
+    """The interval of -x; None if that of x is unknown."""
     found = inputs[0]
     return None if found is None else Interval(-found.high, -found.low)
 
 
 def magnitude(node: ir.Node, inputs: Bounded) -> Interval | None:
-    """The bounds of |x|."""
+    """The interval of |x|; None if that of x is unknown."""
     found = inputs[0]
     if found is None:
         return None
@@ -139,7 +140,7 @@ def magnitude(node: ir.Node, inputs: Bounded) -> Interval | None:
 
 @bounds("Reciprocal")
 def inverse(node: ir.Node, inputs: Bounded) -> Interval | None:
-    """The bounds of 1 / x, of positive numbers."""
+    """The interval of 1 / x for positive x; None otherwise."""
     found = inputs[0]
     if found is None or not (found.low > 0).all():
         return None
@@ -147,13 +148,13 @@ def inverse(node: ir.Node, inputs: Bounded) -> Interval | None:
 
 
 def minus(terms: Terms, node: ir.Node) -> list[Poly] | None:
-    """The polynomials of -x."""
+    """The polynomials of -x by element; None if x has none."""
     parts = terms.operands(node)
     return None if parts is None else [add((), a, -1) for a in parts[0]]
 
 
 def erf(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """All digits of a float64; the reference computes float32."""
+    """The error function in float64, all digits; the reference computes it in float32."""
     found: np.ndarray[Any, Any] = np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64))
     return found
 
@@ -284,6 +285,7 @@ declare(
 
 @celu.check
 def celu_divides(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that alpha is not 0, by which the definition divides."""
     yield m.alpha != 0, "alpha 0 (the definition divides by it)"
 
 
@@ -299,7 +301,7 @@ gelu.layouts(follow)
 
 @evaluates("Gelu")
 def gelu_value(node: ir.Node, inputs: Inputs) -> list[Array]:
-    """Computed in float64; the reference implementation knows it as a function only."""
+    """Gelu of a constant, computed in float64; the reference knows it as a function only."""
     x = need(inputs, 0)
     wide = x.astype(np.float64)
     if str(attribute(node, "approximate", "none")) == "tanh":
@@ -311,6 +313,7 @@ def gelu_value(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 @gelu.lower
 def gelu_to_kernel(c: Recorder, m: Match) -> None:
+    """Record the kernel of Gelu by tanh or by the error function."""
     emit(c, m, "gelu_tanh" if m.approximate == "tanh" else "gelu")
 
 
@@ -340,11 +343,13 @@ isinf = op(
 
 @isnan.lower
 def isnan_to_kernel(c: Recorder, m: Match) -> None:
+    """Record the kernel of IsNaN."""
     emit(c, m, "isnan")
 
 
 @isinf.lower
 def isinf_to_kernel(c: Recorder, m: Match) -> None:
+    """Record the kernel of IsInf, with a flag for each sign."""
     emit(c, m, "isinf", m.detect_negative, m.detect_positive)
 
 
@@ -370,12 +375,14 @@ evaluates("Not")(elementwise(np.logical_not))
 
 @bounds("Not")
 def not_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
+    """The interval of a negated bool, 1 - x; None if that of x is unknown."""
     found = inputs[0]
     return None if found is None else Interval(1 - found.high, 1 - found.low)
 
 
 @logical_not.lower
 def not_to_kernel(c: Recorder, m: Match) -> None:
+    """Record the kernel of Not."""
     emit(c, m, "not")
 
 

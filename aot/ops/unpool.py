@@ -24,7 +24,7 @@ unpool = op("MaxUnpool", "x index shape?", kernel_shape=None, pads=None, strides
 
 
 def unpooled(role: Role, count: int) -> list[int]:
-    """The least shape that the maxima of the first input come from."""
+    """An example of an output shape: the least one that the maxima of the first input come from."""
     if role.data is None or len(role.data) != count:
         return [1] * count
     kernel = attribute(role.node, "kernel_shape")
@@ -38,7 +38,7 @@ sizings("MaxUnpool")(Sizing(examples={2: unpooled}))
 
 @solves("MaxUnpool")
 def unpool_type(node: ir.Node, partial_values: PartialValues) -> Type | None:
-    """A MaxUnpool whose output_shape is known."""
+    """The type of a MaxUnpool whose output_shape is known; None otherwise."""
     if len(node.inputs) < 3:
         return None
     data, wanted = node.inputs[0], lookup(node.inputs[2], partial_values)
@@ -49,7 +49,7 @@ def unpool_type(node: ir.Node, partial_values: PartialValues) -> Type | None:
 
 
 def pooled(m: Match) -> list[int]:
-    """The spatial sizes of the tensor that indices count in: what was pooled."""
+    """The spatial sizes of the tensor that was pooled, in which the indices count."""
     rank = len(m.kernel_shape)
     strides, pads = m.strides or [1] * rank, m.pads or [0] * (2 * rank)
     spans = zip(m.x.shape[2:], m.kernel_shape, strides, pads[:rank], pads[rank:], strict=True)
@@ -58,6 +58,7 @@ def pooled(m: Match) -> list[int]:
 
 @unpool.check
 def unpool_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of shapes, and that constant int64 indices are inside the pooled tensor."""
     yield m.index.dtype is S64, f"indices of {m.index.dtype} (needs int64)"
     yield m.index.shape == m.x.shape, f"indices {list(m.index.shape)} for {list(m.x.shape)}"
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
@@ -71,6 +72,7 @@ def unpool_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @unpool.lower
 def unpool_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_unpool, from positions in the pooled tensor to those in the result."""
     lead = [1] * (5 - m.x.rank)
     params = c.params(
         count=math.prod(m.x.shape),

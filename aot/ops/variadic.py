@@ -29,7 +29,10 @@ from aot.vendor.layouts import follow
 
 
 def chain(c: Recorder, m: Match, kernel: str, scale: float | None = None) -> None:
-    """y = x0 ∘ x1 ∘ …, each step on what the steps before made, then times `scale`."""
+    """Record y = x0 ∘ x1 ∘ … by calls of `kernel` on two, then a product with `scale` (None: none).
+
+    Temporaries have the broadcast shape of the operands so far.
+    """
     so_far: Operand = operand(c, m.xs[0], m.y)
     for i, x in enumerate(m.xs[1:]):
         own = operand(c, x, m.y)
@@ -53,14 +56,18 @@ def chain(c: Recorder, m: Match, kernel: str, scale: float | None = None) -> Non
 
 
 def chained(function: Callable[[Array, Array], Array], *operands: Array) -> Array:
-    """`function` of the operands so far and the next one, for all operands in order."""
+    """`function` of the result so far and the next operand, for all operands in order."""
     return reduce(function, operands)
 
 
 def extreme(name: str, least: bool) -> TermsRule:
-    """The smaller or larger of two values: one of them where bounds say which, else an atom."""
+    """The polynomials of the smaller (`least`) or larger of two values.
+
+    It is one of them where intervals say which, else an unknown called `name`.
+    """
 
     def rule(terms: Terms, node: ir.Node) -> list[Poly] | None:
+        """The polynomials by element; None for more than two operands or unknown ones."""
         parts = terms.operands(node)
         shape = shape_of(node.outputs[0])
         limits = [terms.limits(v, shape) for v in node.inputs]
@@ -112,11 +119,15 @@ for _name, _kernel, _value in (
 
     @_made.check
     def known_types(m: Match, types: tuple[object, ...] = _types) -> Iterator[tuple[bool, str]]:
+        """Checks that every operand has one of the types."""
         for x in m.xs:
             yield x.dtype in types, f"dtype {x.dtype} (needs {listing(types)})"  # type: ignore[arg-type]
 
     @_made.lower
     def to_chain(c: Recorder, m: Match, name: str = _name, kernel: str = _kernel) -> None:
+        """Record a copy of one operand, or the chain of steps; a Mean is divided by their
+        number.
+        """
         if len(m.xs) == 1:
             c.copy(m.y, m.xs[0], math.prod(stored(m.y)) * m.y.dtype.nbytes)
         else:

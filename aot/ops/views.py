@@ -41,12 +41,12 @@ hand_on.layouts(follow)
 
 
 def reshape_example(role: Role, count: int) -> list[int]:
-    """All elements along the first axis."""
+    """An example of a shape of `count` axes: all elements along the first axis."""
     return [-1, *[1] * (count - 1)] if count else []
 
 
 def squeeze_example(role: Role, count: int) -> list[int]:
-    """Axes of one element."""
+    """An example of `count` axes to remove: those of size 1, or axis 1."""
     return [a for a, n in enumerate(role.data or ()) if n == 1][:count] or [1] * count
 
 
@@ -59,6 +59,7 @@ sizings("Unsqueeze")(Sizing(passes=True, examples={1: axes}))
 
 @evaluates("Unsqueeze")
 def unsqueeze_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """A constant with axes of size 1 at the constant places."""
     data, axes = need(inputs, 0), integers(need(inputs, 1))
     rank = data.ndim + len(axes)
     places = {a % rank for a in axes}
@@ -68,12 +69,14 @@ def unsqueeze_value(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 @evaluates("Squeeze")
 def squeeze_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """A constant without the named axes, or without all of size 1."""
     data, axes = need(inputs, 0), optional(inputs, 1)
     return [np.squeeze(data, None if axes is None else tuple(integers(axes)))]
 
 
 @evaluates("Reshape")
 def reshape_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """A constant under another shape; 0 keeps an axis unless allowzero."""
     data, wanted = need(inputs, 0), integers(need(inputs, 1))
     zero = bool(attribute(node, "allowzero", 0))
     kept = [data.shape[i] if s == 0 and not zero else s for i, s in enumerate(wanted)]
@@ -82,6 +85,7 @@ def reshape_value(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 @evaluates("Flatten")
 def flatten_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """A constant as a matrix, cut in two at the axis."""
     data = need(inputs, 0)
     axis = int(attribute(node, "axis", 1))
     axis = axis + data.ndim if axis < 0 else axis
@@ -90,12 +94,16 @@ def flatten_value(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 @evaluates("Identity")
 def identity_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """The constant itself."""
     return [need(inputs, 0)]
 
 
 @solves("Reshape")
 def reshape_type(node: ir.Node, partial_values: PartialValues) -> Type | None:
-    """A Reshape of which at most one target dimension is unknown."""
+    """The type of a Reshape of which at most one target size is unknown; None for others.
+
+    NodeError where the elements do not fit the shape.
+    """
     if len(node.inputs) < 2:
         return None
     data, wanted = node.inputs[0], lookup(node.inputs[1], partial_values)
@@ -122,7 +130,9 @@ def reshape_type(node: ir.Node, partial_values: PartialValues) -> Type | None:
 
 
 def keeps_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str, Layout]:
-    """Channels in blocks stay so when batch and channels are the same axes on both sides."""
+    """The layouts: blocked channels stay so if batch and channels are the same axes on both
+    sides.
+    """
     layout = incoming["x"]
     if not layout.blocked or not can_block(m.y.shape) or m.x.shape[:2] != m.y.shape[:2]:
         return {}
@@ -130,10 +140,12 @@ def keeps_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str,
 
 
 def to_view(c: Recorder, m: Match) -> None:
+    """Record y as a view of x: no byte moves."""
     c.view(m.y, m.x)
 
 
 def _declare(pattern: Pattern) -> None:
+    """Let the pattern be lowered as a view."""
     pattern.lower(to_view)
 
 
@@ -175,6 +187,7 @@ def flatten_cases() -> Iterator[Case]:
 
 @bit_cast.check
 def same_width(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that both types have as many bits, and no other type becomes bool."""
     yield m.x.dtype.bits == m.y.dtype.bits, f"{m.x.dtype} as {m.y.dtype} (needs equal widths)"
     # Any byte but 0 and 1 is no boolean.
     known = m.y.dtype is not BOOL or m.x.dtype is BOOL
@@ -196,7 +209,9 @@ def identity_cases() -> Iterator[Case]:
 
 @dynamic("Squeeze")
 def squeeze_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Axes of size 1 go; the dynamic ones must stay."""
+    """Dynamic dimensions of a Squeeze stay; UnsupportedError if one would go, or axes are not
+    known.
+    """
     data = needed(node, 0)
     rank, given_axes = len(shape_of(data)), constant_ints(x, given(node, 1))
     if given_axes is None:
@@ -210,7 +225,9 @@ def squeeze_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("Unsqueeze")
 def unsqueeze_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Axes of size 1 come."""
+    """Dynamic dimensions of an Unsqueeze move behind new axes; UnsupportedError for unknown
+    axes.
+    """
     data, given_axes = needed(node, 0), constant_ints(x, given(node, 1))
     if given_axes is None:
         raise refused(node, "gets its axes at run time")
@@ -222,7 +239,10 @@ def unsqueeze_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("Flatten")
 def flatten_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """A Reshape in two dimensions."""
+    """Replace a Flatten by a Reshape to two axes.
+
+    UnsupportedError if dynamic axes are on both sides.
+    """
     data = needed(node, 0)
     shape = shape_of(data)
     axis = axis_of(node, len(shape), 1)
@@ -236,7 +256,10 @@ def flatten_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("Reshape")
 def reshape_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Reshape: of the padded form where a dynamic axis stays what it is, else of the elements."""
+    """Replace a Reshape of dynamic axes, or to a shape read at run time.
+
+    Where a dynamic axis stays what it is the padded tensor is reshaped, else its real elements.
+    """
     data, target = needed(node, 0), needed(node, 1)
     if x.of(target):
         raise refused(node, "gets a shape of unknown rank")
@@ -245,7 +268,7 @@ def reshape_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("Shape")
 def shape_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Shape: constants and sizes."""
+    """Replace a Shape by a vector of constants and run-time sizes."""
     data = needed(node, 0)
     rank = len(shape_of(data))
     start, end = int(attribute(node, "start", 0)), int(attribute(node, "end", rank))
@@ -257,7 +280,7 @@ def shape_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("Size")
 def size_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Size: the product of the shape."""
+    """Replace a Size by the product of the run-time shape."""
     whole = x.shape(node, needed(node, 0))
     total = x.node(node, "ReduceProd", [whole, x.ints(node, [0])], [(INT64, ())], keepdims=0)[0]
     x.substitute(node, total, {})
@@ -270,6 +293,7 @@ operands_fit("Unsqueeze")(lists((1, "axes"), scalar=True))
 
 @checks("Reshape")
 def same_count(node: ir.Node, partial_values: PartialValues) -> str:
+    """The reason why a Reshape changes the number of elements; "" if it does not."""
     old, new = shape_at(node, 0), shape_of(node.outputs[0])
     if prod(old) != prod(new):
         return f"cannot reshape {list(old)} to {list(new)}"
