@@ -25,6 +25,7 @@ LEAST = -10000.0
 
 @infer_types("Attention", MICROSOFT)
 def _attention_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The types of Attention: y [batch, positions, width of v], and the joined keys and values."""
     dtype, x = need(types, 0)
     _, w = need(types, 1)
     sizes = attribute(node, "qkv_hidden_sizes") or [w[1] // 3] * 3
@@ -38,6 +39,9 @@ def _attention_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
 
 @infer_types("QAttention", MICROSOFT)
 def _quantised_attention_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The type of QAttention: [batch, positions, a third of the weights' columns], as the
+    scale's.
+    """
     _, x = need(types, 0)
     _, w = need(types, 1)
     return [(need(types, 2)[0], (*x[:2], w[1] // 3))]
@@ -45,6 +49,7 @@ def _quantised_attention_types(node: ir.Node, types: list[Type | None]) -> list[
 
 @infer_types("MultiHeadAttention", MICROSOFT)
 def _multi_head_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The types of MultiHeadAttention: y, keys and values; ValueError for packed operands."""
     dtype, q = need(types, 0)
     heads = int(attribute(node, "num_heads", 1))
     k, v = given(types, 1), given(types, 2)
@@ -62,7 +67,7 @@ def _multi_head_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
 
 
 def _lowered(b: Body, mask: int, axes: list[int]) -> str:
-    """A mask of ones and zeros as what is added to the scores."""
+    """The name of a mask of ones and zeros as numbers added to the scores, with new `axes`."""
     value = float(attribute(b.node, "mask_filter_value", LEAST))
     keep = b.add("Cast", f"i{mask}", to=9)
     if axes:
@@ -77,7 +82,10 @@ def scale_of(b: Body, columns: int) -> float:
 
 
 def _key_mask(b: Body, index: int, keys: int) -> str | None:
-    """The mask at `index`, of one row per sample, per query or of lengths, as a bias."""
+    """The name of the mask at input `index` as numbers added to scores; None for other shapes.
+
+    It has a row per sample or per query, or lengths of the samples; there are `keys` keys.
+    """
     shape = b.shape(index)
     if len(shape) == 1:
         row = b.data(np.arange(keys, dtype=np.int64)[None, :])
@@ -92,6 +100,7 @@ def _key_mask(b: Body, index: int, keys: int) -> str | None:
 
 
 def _attended(b: Body, operands: list[str], masks: list[str], **attrs: Any) -> str:
+    """The name of an Attention of `operands` with up to two masks added up."""
     mask = masks[0] if masks else ""
     if len(masks) == 2:
         mask = b.add("Add", *masks)
@@ -102,7 +111,7 @@ def _attended(b: Body, operands: list[str], masks: list[str], **attrs: Any) -> s
 
 @decompose("Attention", MICROSOFT)
 def _attention(b: Body) -> bool:
-    """q, k and v are one product; no past."""
+    """Decompose an Attention: one product for q, k and v, cut in three; False with a past."""
     if b.has(4) or b.has(6) or attribute(b.node, "do_rotary", 0) or b.wanted(1):
         return False
     heads = int(attribute(b.node, "num_heads", 1))
@@ -132,7 +141,7 @@ def _attention(b: Body) -> bool:
 
 @decompose("QAttention", MICROSOFT)
 def _quantised_attention(b: Body) -> bool:
-    """QAttention: the same on what its quantised values stand for; no past."""
+    """Decompose a QAttention into an Attention of dequantised operands; False with a past."""
     if b.has(8) or b.wanted(1):
         return False
     quantised = [b.add("DequantizeLinear", *_quantised(b, 0, 3, 6))]
@@ -144,7 +153,10 @@ def _quantised_attention(b: Body) -> bool:
 
 
 def _quantised(b: Body, quantised: int, scale: int, zero: int) -> list[str]:
-    """Inputs of a DequantizeLinear; a scale of one element is a scalar."""
+    """The names of the inputs of a DequantizeLinear; parameters of one element become scalars.
+
+    The numbers are those of the node's inputs; an absent zero point is left out.
+    """
     found = [f"i{quantised}"]
     for index in (scale, zero):
         if b.has(index):
@@ -154,14 +166,17 @@ def _quantised(b: Body, quantised: int, scale: int, zero: int) -> list[str]:
 
 
 def heads_apart(b: Body, x: str, shape: tuple[int, ...], heads: int) -> str:
-    """[B, S, H * d] as [B, H, S, d]."""
+    """The name of `x`, of `shape` [B, S, H * d], as [B, H, S, d]."""
     per_head = b.ints(shape[0], shape[1], heads, shape[2] // heads)
     return b.add("Transpose", b.add("Reshape", x, per_head), perm=[0, 2, 1, 3])
 
 
 @decompose("MultiHeadAttention", MICROSOFT)
 def _multi_head(b: Body) -> bool:
-    """Operands that are three tensors; keys and values may come split into heads."""
+    """Decompose a MultiHeadAttention of three tensors, with a past, bias and masks or without.
+
+    Keys and values may come split into heads. False for packed operands and what ONNX lacks.
+    """
     heads = int(attribute(b.node, "num_heads", 1))
     q, k, v = (b.shape(i) if b.has(i) else () for i in range(3))
     past = b.has(6)

@@ -18,6 +18,7 @@ from aot.shapes.types import Type, infer_types, need
 
 @decompose("Gelu", MICROSOFT)
 def _gelu(b: Body) -> bool:
+    """Decompose Gelu into ONNX's."""
     b.add("Gelu", "i0", out="o0")
     return True
 
@@ -27,6 +28,7 @@ operator("BiasGelu", "x bias", domain=MICROSOFT, traits=[Rowwise()])
 
 @decompose("BiasGelu", MICROSOFT)
 def _bias_gelu(b: Body) -> bool:
+    """Decompose BiasGelu: Gelu of the sum."""
     b.add("Gelu", b.add("Add", "i0", "i1"), out="o0")
     return True
 
@@ -36,6 +38,7 @@ operator("FastGelu", "x bias?", domain=MICROSOFT, traits=[Rowwise()])
 
 @decompose("FastGelu", MICROSOFT)
 def _fast_gelu(b: Body) -> bool:
+    """Decompose FastGelu: Gelu by tanh of x, or of the sum with a bias."""
     x = b.add("Add", "i0", "i1") if b.has(1) else "i0"
     b.add("Gelu", x, out="o0", approximate="tanh")
     return True
@@ -43,13 +46,17 @@ def _fast_gelu(b: Body) -> bool:
 
 @decompose("QuickGelu", MICROSOFT)
 def _quick_gelu(b: Body) -> bool:
+    """Decompose QuickGelu: x * Sigmoid(alpha * x)."""
     alpha = b.number(float(attribute(b.node, "alpha", 1.702)))
     b.add("Mul", "i0", b.add("Sigmoid", b.add("Mul", "i0", alpha)), out="o0")
     return True
 
 
 def transposed(shape: tuple[int, ...], batch: bool, matrix: bool) -> tuple[int, ...]:
-    """The order of axes of an operand of FusedMatMul, applied to `shape`."""
+    """`shape` in the order of axes that FusedMatMul reads an operand in.
+
+    `batch` moves the first axis before the last, `matrix` exchanges the last two.
+    """
     axes = list(range(len(shape)))
     if batch and len(axes) > 2:
         axes = [*axes[1:-1], axes[0], axes[-1]]
@@ -60,6 +67,9 @@ def transposed(shape: tuple[int, ...], batch: bool, matrix: bool) -> tuple[int, 
 
 @infer_types("FusedMatMul", MICROSOFT)
 def _fused_matmul_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The type of FusedMatMul: that of a product of transposed operands; ValueError if they do not
+    fit.
+    """
     import numpy as np
 
     dtype, a = need(types, 0)
@@ -78,7 +88,7 @@ def _fused_matmul_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
 
 
 def _operand(b: Body, index: int, letter: str) -> str:
-    """An operand of FusedMatMul, its axes in order."""
+    """The name of an operand of FusedMatMul with its axes in order; `letter` is A or B."""
     rank = len(b.shape(index))
     flags = [bool(attribute(b.node, f"trans{w}{letter}", 0)) for w in ("Batch", "")]
     perm = transposed(tuple(range(rank)), *flags)
@@ -89,6 +99,7 @@ def _operand(b: Body, index: int, letter: str) -> str:
 
 @decompose("FusedMatMul", MICROSOFT)
 def _fused_matmul(b: Body) -> bool:
+    """Decompose a FusedMatMul: Transposes, MatMul, times alpha."""
     alpha = float(attribute(b.node, "alpha", 1.0))
     y = b.add("MatMul", _operand(b, 0, "A"), _operand(b, 1, "B"))
     b.add("Mul", y, b.number(alpha), out="o0")
@@ -96,7 +107,9 @@ def _fused_matmul(b: Body) -> bool:
 
 
 def _activated(b: Body, x: str, numbers: list[float]) -> bool:
-    """o0 = the node's activation of x."""
+    """Add output o0 as the node's activation of `x` with parameters `numbers`; False for unknown
+    ones.
+    """
     name = attribute(b.node, "activation", "")
     if name in ("", "Relu", "Tanh", "Sigmoid"):
         b.add(name or "Identity", x, out="o0")
@@ -132,6 +145,7 @@ operator(
 
 @decompose("FusedConv", MICROSOFT)
 def _fused_conv(b: Body) -> bool:
+    """Decompose a FusedConv: Conv, sum with input 3, activation."""
     own = ("activation", "activation_params")
     numbers = [float(v) for v in attribute(b.node, "activation_params", None) or ()]
     bias = ["i2"] if b.has(2) else []
@@ -141,6 +155,7 @@ def _fused_conv(b: Body) -> bool:
 
 @decompose("FusedGemm", MICROSOFT)
 def _fused_gemm(b: Body) -> bool:
+    """Decompose a FusedGemm: Gemm, activation."""
     own = [f"activation_{k}" for k in ("alpha", "beta", "gamma")]
     numbers = [float(attribute(b.node, k)) for k in own if attribute(b.node, k) is not None]
     c = ["i2"] if b.has(2) else []

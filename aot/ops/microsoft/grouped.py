@@ -22,9 +22,9 @@ from aot.shapes.types import Type, given, infer_types, need
 
 
 def grouped_keys(node: ir.Node, now: int, past: int) -> int:
-    """Keys in the caches that a GroupQueryAttention gives back.
+    """The number of keys in the caches that a GroupQueryAttention gives back.
 
-    Raises KnownLate if a run says how many they are.
+    `now` keys come in, `past` are in its caches. Raises KnownLate if only a run knows.
     """
     total = array(node.inputs[6]) if len(node.inputs) > 6 else None
     if total is None and past:
@@ -45,6 +45,7 @@ operator(
 
 @infer_types("GroupQueryAttention", MICROSOFT)
 def _grouped_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The types of GroupQueryAttention: y as the queries, and both caches; ValueError if packed."""
     dtype, q = need(types, 0)
     heads = int(attribute(node, "kv_num_heads", 1))
     k, v, past = given(types, 1), given(types, 2), given(types, 3)
@@ -117,7 +118,9 @@ def _grouped(b: Body) -> bool:
 
 
 def _cached(b: Body, index: int, now: str, starts: str, keys: int) -> str:
-    """The cache at `index`, `keys` rows long, with the rows `now` at `starts`."""
+    """The name of the cache at input `index`, `keys` rows long, with rows `now` at positions
+    `starts`.
+    """
     shape = b.shape(index)
     cache = f"i{index}"
     if keys > shape[2]:
@@ -129,7 +132,10 @@ def _cached(b: Body, index: int, now: str, starts: str, keys: int) -> str:
 
 @decompose("RotaryEmbedding", MICROSOFT)
 def _rotary(b: Body) -> bool:
-    """ONNX's operator of the same name; one position is where the first token stands."""
+    """Decompose RotaryEmbedding into ONNX's; a single position is that of the first token.
+
+    False for packed batches and a scale other than 1.
+    """
     shape = b.shape(0)
     if attribute(b.node, "is_packed_batching", 0):
         return False

@@ -43,6 +43,7 @@ USUAL = ("Sigmoid", "Tanh", "Tanh")
 
 @infer_types("DynamicQuantizeLSTM", MICROSOFT)
 def _dynamic_lstm_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The types of all states, last states and cells; ValueError for operands that do not fit."""
     dtype, x = need(types, 0)
     _, r = need(types, 2)
     if len(x) != 3 or len(r) != 3:
@@ -137,6 +138,7 @@ def dynamic_lstm(b: Body) -> bool:
 
 
 def _layer(b: Body) -> Layer | None:
+    """The node's sizes and attributes as a record; None where onnxruntime defines no result."""
     x, r = b.shape(0), b.shape(2)
     value = b.node.inputs[0]
     named = str(attribute(b.node, "direction", None) or "forward")
@@ -161,7 +163,7 @@ def _layer(b: Body) -> Layer | None:
 
 
 def _may_end(b: Body, steps: int) -> bool:
-    """Whether a sample may be shorter than the steps."""
+    """Whether a sample may be shorter than all `steps`, by lengths that are given."""
     if not b.has(LENGTHS):
         return False
     known = array(b.node.inputs[LENGTHS])
@@ -169,7 +171,7 @@ def _may_end(b: Body, steps: int) -> bool:
 
 
 def _within(b: Body, layer: Layer, lengths: str) -> str:
-    """Which steps some sample reaches, [S, 1, 1]."""
+    """The name of bool [steps, 1, 1]: whether some sample reaches a step."""
     longest = b.add("ReduceMax", lengths, b.ints(0), keepdims=0)
     steps = np.arange(layer.steps, dtype=np.int64).reshape(-1, 1, 1)
     return b.add("Less", b.data(steps), longest)
@@ -179,28 +181,33 @@ def _within(b: Body, layer: Layer, lengths: str) -> str:
 
 
 def _quantised(b: Body, x: str) -> tuple[str, str, str]:
+    """The names of (quantised values, scale, zero point) of `x`, quantised while running."""
     outs = [f"q{k}" for k in range(3)]
     b.nodes.append(onnx.helper.make_node("DynamicQuantizeLinear", [x], outs))
     return outs[0], outs[1], outs[2]
 
 
 def _product(add: Add, quantised: Sequence[str], w: str, scale: str, zero: str) -> str:
-    """The product of dynamically quantised numbers with 8-bit weights, in float32."""
+    """The name of the float32 product of `quantised` (values, scale, zero point) with 8-bit
+    weights.
+    """
     q, s, z = quantised
     sums = add("Cast", add("MatMulInteger", q, w, z, zero), to=FLOAT)
     return add("Mul", sums, add("Mul", scale, s))
 
 
 def _part(b: Body, name: str, index: int) -> str:
+    """The name of direction `index` of an operand, without the axis of directions."""
     return b.add("Gather", name, b.constant(INT64, (), [index]), axis=0)
 
 
 def _parameters(b: Body, first: int, index: int) -> tuple[str, str]:
-    """Scale and zero point of a direction's weights: a scalar each or one per column."""
+    """The names of scale and zero point of a direction's weights, from input `first` on."""
     return _part(b, f"i{first}", index), _part(b, f"i{first + 1}", index)
 
 
 def _direction(b: Body, index: int) -> Direction:
+    """The names of one direction's operands; both halves of the bias are summed."""
     bias, peepholes = None, []
     if b.has(BIAS):
         whole = b.add("Reshape", _part(b, f"i{BIAS}", index), b.ints(2, -1))
@@ -213,7 +220,7 @@ def _direction(b: Body, index: int) -> Direction:
 
 
 def _start(b: Body, layer: Layer, index: int, input_: int) -> str:
-    """State or cell [B, H] before the first step."""
+    """The name of the state or cell [B, H] before the first step: input `input_`, or zeros."""
     if b.has(input_):
         return _part(b, f"i{input_}", index)
     return b.data(np.zeros((layer.batch, layer.hidden), np.float32))
@@ -225,7 +232,11 @@ def _start(b: Body, layer: Layer, index: int, input_: int) -> str:
 def _scanned(
     b: Body, layer: Layer, way: Direction, sums: str, lengths: str
 ) -> tuple[str, str, str]:
-    """All states [S, B, H], the last [B, H] and the last cell of one direction."""
+    """The names of all states [S, B, H], the last one [B, H] and the last cell, of one direction.
+
+    `sums` are the products of the input [S, B, 4H], `lengths` those of the samples, if they may
+    end.
+    """
     back = layer.backward[way.index]
     if layer.lengths and back:
         sums = b.add("ReverseSequence", sums, lengths, time_axis=0, batch_axis=1)
@@ -260,7 +271,11 @@ def _scanned(
 
 
 def _steps(layer: Layer, way: Direction, lengths: str) -> onnx.GraphProto:
-    """One step: state h, cell c (and the last state l), sums g [B, 4H] (and its number t)."""
+    """The Scan's body: from state h and cell c (and last state l) and sums g [B, 4H] to the next
+    ones.
+
+    With lengths it also gets its number t, and samples that have ended keep their cell.
+    """
     steps = Steps()
     q = steps.add("DynamicQuantizeLinear", "h")
     total = steps.add(
@@ -292,13 +307,16 @@ def _steps(layer: Layer, way: Direction, lengths: str) -> onnx.GraphProto:
 
 
 def _gates(steps: Steps, layer: Layer, way: Direction, total: str) -> tuple[str, str]:
-    """State and cell after a step whose sums of gates i, o, f and c are `total`."""
+    """The names of (state, cell) after a step whose sums of gates i, o, f and c are `total`."""
     gate, cell, last = layer.functions[3 * way.index : 3 * way.index + 3]
     size = steps.add("Constant", value_ints=[layer.hidden] * 4)
     names = ["gi", "go", "gf", "gc"]
     steps.nodes.append(onnx.helper.make_node("Split", [total, size], names, axis=1))
 
     def opened(name: str, place: int, c: str) -> str:
+        """The name of a gate's value: its activation of the sum, with the peephole at `place` from
+        cell c.
+        """
         if way.peepholes:
             name = steps.add("Add", name, steps.add("Mul", way.peepholes[place], c))
         return steps.add(gate, _clipped(steps, layer, name))
@@ -315,6 +333,7 @@ def _gates(steps: Steps, layer: Layer, way: Direction, total: str) -> tuple[str,
 
 
 def _clipped(steps: Steps, layer: Layer, x: str) -> str:
+    """The name of `x` between -clip and clip; x itself if the layer has no clip."""
     if layer.clip is None:
         return x
     ends = [steps.add("Constant", value_float=v) for v in (-layer.clip, layer.clip)]

@@ -19,6 +19,7 @@ from aot.shapes.types import Type, infer_types, need
 
 @infer_types("SkipLayerNormalization SkipSimplifiedLayerNormalization", MICROSOFT)
 def _skip_norm_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The types: y as x, mean and deviation per line, and the sum."""
     dtype, shape = need(types, 0)
     line = (FLOAT, (*shape[:-1], 1))
     return [(dtype, shape), line, line, (dtype, shape)]
@@ -26,6 +27,7 @@ def _skip_norm_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
 
 @infer_types("EmbedLayerNormalization", MICROSOFT)
 def _embed_norm_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The types: y [ids, width], the number of tokens per sample, and the sum."""
     _, ids = need(types, 0)
     dtype, table = need(types, 2)
     shape = (*ids, table[1])
@@ -34,13 +36,17 @@ def _embed_norm_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
 
 @infer_types("SimplifiedLayerNormalization", MICROSOFT)
 def _simplified_norm_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The types: y as x, and the inverse deviation per line."""
     dtype, x = need(types, 0)
     axis = int(attribute(node, "axis", -1)) % max(1, len(x))
     return [(dtype, x), (FLOAT, (*x[:axis], *[1] * (len(x) - axis)))]
 
 
 def _norm(b: Body, total: str, scale: int, shift: int, rms: bool) -> None:
-    """o0 = the total, normalised."""
+    """Add output o0: `total` normalised along the last axis, by its scale and shift inputs.
+
+    `rms` subtracts no mean and has no shift.
+    """
     epsilon = float(attribute(b.node, "epsilon", 1e-12))
     inputs = [total, f"i{scale}"]
     if rms:
@@ -52,6 +58,7 @@ def _norm(b: Body, total: str, scale: int, shift: int, rms: bool) -> None:
 
 
 def _skip(b: Body, rms: bool) -> bool:
+    """Decompose a sum and its normalisation; False where mean or deviation are read."""
     total = b.add("Add", "i0", "i1")
     bias = 3 if rms else 4
     if b.has(bias):
@@ -75,6 +82,7 @@ operator(
 
 @decompose("SkipLayerNormalization", MICROSOFT)
 def _skip_norm(b: Body) -> bool:
+    """Decompose a SkipLayerNormalization."""
     return _skip(b, rms=False)
 
 
@@ -88,6 +96,7 @@ operator(
 
 @decompose("SkipSimplifiedLayerNormalization", MICROSOFT)
 def _skip_rms(b: Body) -> bool:
+    """Decompose a SkipSimplifiedLayerNormalization."""
     return _skip(b, rms=True)
 
 
@@ -102,7 +111,9 @@ operator(
 
 @decompose("SimplifiedLayerNormalization", MICROSOFT)
 def _simplified_norm(b: Body) -> bool:
-    """RMSNormalization; the other result is what it multiplies by."""
+    """Decompose a SimplifiedLayerNormalization into RMSNormalization; o1 is what it
+    multiplies by.
+    """
     axis = int(attribute(b.node, "axis", -1))
     epsilon = float(attribute(b.node, "epsilon", 1e-5))
     b.add("RMSNormalization", "i0", "i1", out="o0", axis=axis, epsilon=epsilon)
@@ -118,6 +129,9 @@ def _simplified_norm(b: Body) -> bool:
 
 @decompose("EmbedLayerNormalization", MICROSOFT)
 def _embed_norm(b: Body) -> bool:
+    """Decompose an EmbedLayerNormalization: the sum of word, position and segment rows,
+    normalised.
+    """
     batch, length = b.shape(0)
     total = b.add("Gather", "i2", "i0", axis=0)
     if b.has(8):

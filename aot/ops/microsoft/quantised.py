@@ -17,12 +17,16 @@ UINT8 = 2
 @infer_types("BiasGelu FastGelu Gelu QuickGelu", MICROSOFT)
 @infer_types("QLinearLeakyRelu QLinearSigmoid QLinearSoftmax RotaryEmbedding", MICROSOFT)
 def _first(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The type of input 0."""
     return [need(types, 0)]
 
 
 @decompose("NhwcMaxPool", MICROSOFT)
 def _max_pool(b: Body) -> bool:
-    """Before: y = NhwcMaxPool(x)      After: y = Transpose(MaxPool(Transpose(x)))"""
+    """Decompose a NhwcMaxPool: a MaxPool between Transposes.
+
+    Before: y = NhwcMaxPool(x)      After: y = Transpose(MaxPool(Transpose(x)))
+    """
     rank = len(b.shape(0))
     first = b.add("Transpose", "i0", perm=[0, rank - 1, *range(1, rank - 1)])
     pooled = b.add("MaxPool", first, **b.attributes())
@@ -31,14 +35,14 @@ def _max_pool(b: Body) -> bool:
 
 
 def _gemm_element(types: Sequence[Type | None]) -> int:
-    """Quantised values of the zero point's type or of input 0's; floats without a scale of y."""
+    """The element type of a QGemm: the zero point's or input 0's; float32 without a scale of y."""
     if given(types, 7) is None:
         return FLOAT
     return (given(types, 8) or need(types, 0))[0]
 
 
 def _quantised_element(types: Sequence[Type | None]) -> int:
-    """The type of the zero point, uint8 without one."""
+    """The element type of the zero point; uint8 without one."""
     return (given(types, 2) or (UINT8, ()))[0]
 
 

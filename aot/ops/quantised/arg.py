@@ -22,7 +22,7 @@ from aot.vendor.quantised_cases import quantised_values, scale, zero
 
 
 def _declare(op_type: str) -> Pattern:
-    """The pattern of ArgMax or ArgMin."""
+    """Declare ArgMax or ArgMin of 16-bit quantised values, computed on the integers as they are."""
     own = next(p for p in portable.patterns if p.name == op_type)
     graph = getattr(OP, op_type)(dequantised("x"), _outputs=["op"])
     name = f"q{op_type.lower()}16"
@@ -30,6 +30,9 @@ def _declare(op_type: str) -> Pattern:
     portable.patterns.append(made)
 
     def inner(m: Match) -> Match:
+        """The match as the operator's own pattern sees it, with the quantised values as its
+        operand.
+        """
         return Match((m.op.ir,), {"x": m.x, "y": m.y}, {}, m.attrs, ("y",))
 
     @made.check
@@ -44,6 +47,7 @@ def _declare(op_type: str) -> Pattern:
 
     @made.lower
     def on_quantised(c: Recorder, m: Match) -> None:
+        """Record the calls of the operator's own pattern on the quantised values."""
         own.record(c, inner(m))
 
     @made.cases

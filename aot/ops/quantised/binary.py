@@ -21,7 +21,9 @@ HEADER = "aot_qbinary.h"
 
 
 def declare(name: str, *op_types: str) -> Pattern:
-    """The pattern of operators of two quantised values, elementwise."""
+    """Declare the pattern `name` of operators on two quantised values, with a Relu or Clip or
+    without.
+    """
     made = quantised(name, activated(QuantisedPair.pattern(*op_types)))
     made.check(loops_fit)
     made.layouts(follow)
@@ -29,7 +31,7 @@ def declare(name: str, *op_types: str) -> Pattern:
 
 
 def loops_fit(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks that the kernels have loops enough for the broadcast."""
+    """Checks that the broadcast of a and b needs no more loops than the kernels have."""
     yield from collapses(m.y.shape, [m.a.shape, m.b.shape])
 
 
@@ -42,7 +44,10 @@ for _made in (total, product):
 
 
 def quantised_operand(c: Recorder, value: ValueRef, y: ValueRef) -> Operand:
-    """What to pass for an operand as int8 quantised values, and its stored shape."""
+    """(what to pass, its stored shape) for an operand broadcast to `y`, as int8 quantised values.
+
+    uint8 constants are converted at compile time, computed ones by a call that is recorded here.
+    """
     if value.is_const:
         data = np.asarray(value.data)
         if value.dtype is U8:
@@ -85,12 +90,14 @@ def _record(c: Recorder, m: Match, kernel: str, kind: int, fields: dict[str, int
 
 @total.lower
 def total_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_qadd_s8 with the constants of the sum in the arithmetic of this compilation."""
     kind, fields = QuantisedPair.of(m).sum_fields(rq_of(c))
     _record(c, m, "aot_qadd_s8", kind, fields)
 
 
 @product.lower
 def product_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_qmul_s8 with the multiplier of the product."""
     rq = rq_of(c)
     mult, shift = QuantisedPair.of(m).multipliers(rq)
     fields = {"y_mult": int(mult[0]), "y_shift": 0 if shift is None else int(shift[0])}

@@ -56,14 +56,18 @@ rescaling.layouts(follow)
 
 
 def real(m: Match) -> tuple[float, float]:
-    """What one quantised value of `a`, and of `b`, is in quantised values of y; for a product or
-    quotient the first."""
+    """(steps of y per step of a, per step of b); for a product or quotient the first is for
+    both.
+    """
     a, b, y = (float(quantisation(m, k).s) for k in "aby")
     kind = KINDS[m.op.op_type]
     return (a * b / y, 0.0) if kind == 1 else (a / b / y, 0.0) if kind == 2 else (a / y, b / y)
 
 
 def _fits(m: Match, types: tuple[Any, ...]) -> Iterator[tuple[bool, str]]:
+    """Checks that operands and result have one of `types` and scales that the fixed point can
+    express.
+    """
     if not (yield from QuantisedPair.operands_fit(m, types)):
         return
     kinds = [quantisation(m, k).dtype for k in "aby"]
@@ -78,12 +82,14 @@ def _fits(m: Match, types: tuple[Any, ...]) -> Iterator[tuple[bool, str]]:
 
 @quotient.check
 def quotient_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of a quotient of 8-bit or 16-bit quantised values."""
     yield from _fits(m, (S8, U8, *WIDE))
 
 
 @total.check
 @product.check
 def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of a sum or product of 16-bit quantised values."""
     yield from _fits(m, WIDE)
 
 
@@ -97,12 +103,13 @@ def _scaled(
 
 
 def _exact_fields(m: Match) -> dict[str, Any]:
+    """The fields that give the bits of float32: multipliers in fixed point, and the scales."""
     width = PRODUCT_BITS if KINDS[m.op.op_type] == 1 else MULT_BITS
     return _scaled(tuple(quantisation(m, k).s for k in "aby"), real(m), width)
 
 
 def _tflite_fields(m: Match) -> dict[str, Any]:
-    """Multipliers of RQ 2."""
+    """The fields of TFLite's arithmetic (RQ 2): multipliers and shifts of a sum or of a product."""
     a, b, y = (quantisation(m, k) for k in "aby")
     if KINDS[m.op.op_type] == 0:
         found = tflite_sum(a, b, y, 1, TFLITE_SHIFT)
@@ -112,13 +119,18 @@ def _tflite_fields(m: Match) -> dict[str, Any]:
 
 
 def _like_tflite(c: Recorder, m: Match) -> bool:
+    """Whether TFLite's arithmetic is used: asked for, a sum or product, int16 with zero
+    points 0.
+    """
     three = [quantisation(m, k) for k in "aby"]
     symmetric = all(k.dtype is S16 and k.z == 0 for k in three)
     return rq_of(c) == TFLITE and symmetric and KINDS[m.op.op_type] < 2
 
 
 def _numbers(fields: dict[str, Any]) -> dict[str, Any]:
-    """All fields of aot_qcalc_params that hold numbers of the scales."""
+    """All fields of aot_qcalc_params that depend on the scales; those not in `fields` are
+    neutral.
+    """
     names = "a_mult b_mult y_mult a_shift b_shift y_shift".split()
     none = (0, 0, 0)
     return {k: 0 for k in names} | {"bits": 1, "sig": none, "exp": none} | fields
@@ -128,6 +140,7 @@ def _numbers(fields: dict[str, Any]) -> dict[str, Any]:
 @total.lower
 @product.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_qcalc for a sum, product or quotient in the arithmetic that applies."""
     tflite = _like_tflite(c, m)
     fields = _tflite_fields(m) if tflite else _exact_fields(m)
     kernel = f"aot_qcalc_{quantisation(m, 'y').signed().dtype.short}"
@@ -140,6 +153,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 def _pair_case(
     shapes: tuple[tuple[int, ...], tuple[int, ...], str], scales: tuple[float, float, float]
 ) -> Case:
+    """A case of two operands of `shapes` (left, right, type) with scales of a, b and y."""
     left, right, dtype = shapes
     zeros = [0, 0, 0] if dtype == "int16" else [3, 17, 20]
     kinds = [kind(s, z, dtype) for s, z in zip(scales, zeros, strict=True)]
@@ -168,6 +182,7 @@ def quotient_cases() -> Iterator[Case]:
 
 @rescaling.check
 def rescaling_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that x and y are 16-bit quantised values of one type and shape, with usual scales."""
     ready = yield from all_hold(known(m, "x", "y", types=WIDE))
     yield from constant_bounds(m)
     yield (

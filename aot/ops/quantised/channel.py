@@ -75,17 +75,22 @@ class Numbers:
 
 
 def _kind(m: Match) -> int:
+    """The kernel's constant M by the operator of the match: MUL, DIV, PRELU, or NONE."""
     names = {n.op_type for n in m.nodes}
     return next((k for k, name in enumerate(("Mul", "Div", "PRelu"), 1) if name in names), NONE)
 
 
 def _data(m: Match, name: str) -> Array | None:
+    """The constant `name` of the match; None if the pattern has none."""
     value = m.values.get(name)
     return None if value is None else np.asarray(value.data)
 
 
 def _steps(m: Match) -> tuple[float, Array, Array]:
-    """In steps of y: what one of x is without factor, with each factor, and every addend."""
+    """(steps of y per step of x alone, with each factor, every addend in steps of y).
+
+    Without a factor the second is the first; without an addend the third is 0.
+    """
     x, y, factor, addend = (
         quantisation(m, "x"),
         quantisation(m, "y"),
@@ -106,7 +111,9 @@ def _usual(data: Array, zeros: bool = True) -> bool:
 
 
 def numbers(m: Match) -> Numbers:
-    """The constants as the kernel reads them."""
+    """The constants as the kernel reads them: fixed-point numbers and exact float parts, a row
+    each.
+    """
     alone, scaled, added = _steps(m)
     kind, addend, factor = _kind(m), _data(m, "addend"), _data(m, "factor")
     largest = max(alone, float(np.abs(scaled).max()), 2.0**-20)
@@ -129,6 +136,7 @@ def _parts(data: Array) -> tuple[Array, Array]:
 
 
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of types, and of float32 constants that float32 computes with as usual."""
     ready = yield from all_hold(known(m, "x", "y"))
     yield from constant_bounds(m)
     eight = {m.x.dtype, m.y.dtype} <= {S8, U8}
@@ -150,7 +158,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def _fits(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks of sizes."""
+    """Checks that scales and constants fit the fixed point, and the table its largest size."""
     scales = [float(quantisation(m, k).s) for k in "xy"]
     usual = all(SMALLEST < s < LARGEST for s in scales)
     yield usual, f"scales {scales}"
@@ -165,7 +173,9 @@ def _fits(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def placed(found: Numbers, y: ValueRef) -> tuple[Array, Shape]:
-    """The words in the order in which `y` is stored, and the shape of their sets."""
+    """(rows of constants in the order in which `y` is stored, the shape that they broadcast
+    from).
+    """
     index = np.arange(len(found.words)).reshape(found.shape)
     full = index.reshape((1,) * (y.rank - index.ndim) + index.shape)
     if not y.layout.blocked:
@@ -177,6 +187,7 @@ def placed(found: Numbers, y: ValueRef) -> tuple[Array, Shape]:
 
 
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_qchannel with its table of constants; a uint8 result is flipped behind it."""
     found, x, y = numbers(m), quantisation(m, "x").signed(), quantisation(m, "y").signed()
     words, shape = placed(found, m.y)
     source = quantised_operand(c, m.x, m.y)
@@ -216,6 +227,9 @@ FORM_CASES = (
 
 
 def _cases(name: str) -> Iterator[Case]:
+    """Cases of the form `name` for each type of quantised values, constants as the form has
+    them.
+    """
     for dtype, (factor, addend), low in FORM_CASES if name == "qchannel" else FORM_CASES[::3]:
         step = 0.02 if dtype.endswith("8") else 1e-4
         x = [quantised_values(2, 5, 6, 4, dtype=dtype), *kind(step, max(low, 0), dtype)]

@@ -35,7 +35,7 @@ def quantised(name: str, inner: Pat, priority: int = 0) -> Pattern:
 
 
 def some_wide(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks that quantised values `x` or `y` have 16 bits."""
+    """Checks that quantised values x or y have 16 bits."""
     wide = bool({m.x.dtype, m.y.dtype} & {S16, U16})
     yield wide, f"quantised values of {m.x.dtype} and {m.y.dtype} (needs 16 bits)"
 
@@ -60,14 +60,18 @@ def quantised_fields(
 
 
 def type_constants(m: Match, names: str = "xy") -> dict[str, int]:
-    """Instance constants XT, YT …: the element types of quantised values with names of one
-    letter."""
+    """The instance constants XT, YT …: the numbers of the types of the values `names`, a letter
+    each.
+    """
     return {f"{k.upper()}T": QUANTISED_TYPES.index(value_of(m, k).dtype) for k in names}
 
 
 def signed_input(c: Recorder, x: ValueRef) -> ValueRef | Handle:
-    """`x` as int8 quantised values: itself, or a copy of uint8 quantised values with the top bit
-    flipped."""
+    """`x` as int8 quantised values: itself, or a temporary copy of uint8 ones with the top bit
+    flipped.
+
+    The copy is recorded as a call.
+    """
     if x.dtype is not U8:
         return x
     copy = c.temp(x.shape, S8, x.layout, "signed")
@@ -76,20 +80,27 @@ def signed_input(c: Recorder, x: ValueRef) -> ValueRef | Handle:
 
 
 def signed_output(c: Recorder, y: ValueRef) -> ValueRef | Handle:
-    """Where a kernel that makes int8 quantised values writes `y`; `finish` turns the top bits."""
+    """Where a kernel that makes int8 quantised values writes: `y`, or a temporary if y is uint8.
+
+    `finish` must follow the kernel's call.
+    """
     return y if y.dtype is not U8 else c.temp(y.shape, S8, y.layout, "signed")
 
 
 def finish(c: Recorder, y: ValueRef, made: ValueRef | Handle) -> None:
-    """Store in `y` what a kernel left in `signed_output`."""
+    """Record the flip of top bits from the temporary `made` to `y`; nothing if `made` is y
+    itself.
+    """
     if isinstance(made, Handle):
         flip(c, y, made, y)
 
 
 @contextmanager
 def signed_result(c: Recorder, y: ValueRef) -> Iterator[ValueRef | Handle]:
-    """Within, where a kernel that makes int8 quantised values writes `y`; uint8 quantised values
-    are made later."""
+    """A context that gives the place where a kernel of int8 quantised values writes `y`.
+
+    At its end uint8 quantised values are made of them.
+    """
     made = signed_output(c, y)
     yield made
     finish(c, y, made)

@@ -24,17 +24,22 @@ OVERHEAD = 0.5
 
 
 def suits(simd: str, vlen: int, objective: str) -> bool:
-    """Whether the target has dot products, and vectors; copies of the image cost memory."""
+    """Whether the target has dot products and vectors, and memory for copies of the image."""
     return simd == "dot" and vlen > 1 and objective != "ram"
 
 
 def flip(conv: QConv) -> int:
-    """AOT_QDOT_FLIP of the target's instruction: 128 where it multiplies unsigned bytes."""
+    """What the target's instruction needs added to x: 128 where it multiplies unsigned bytes, else
+    0.
+    """
     return 128 if conv.arch == "x86_64" else 0
 
 
 def split(w: Array) -> tuple[Array, Array]:
-    """int8 weights [n, …] and what every weight of a channel lacks, int32 [n]."""
+    """(int8 weights of the shape of `w`, what every weight of an output channel lacks, int32 [n]).
+
+    The second is 0 for channels that int8 holds.
+    """
     rows = w.reshape(len(w), -1).astype(np.int64)
     top, low = rows.max(axis=1), rows.min(axis=1)
     lacking = np.where((low < -128) | (top > 127), top - 127, 0)
@@ -42,7 +47,11 @@ def split(w: Array) -> tuple[Array, Array]:
 
 
 def pack(w: Array, vectors: int, vlen: int) -> Array:
-    """Panels of w [n, runs, run] in the order of aot_qdot.h."""
+    """The weights [n, runs, run] as panels of `vectors` vectors of channels, in the order of
+    aot_qdot.h.
+
+    Runs are padded with zeros to multiples of 4.
+    """
     whole = padded(padded(w, vlen), 4, axis=2)
     panels = whole.reshape(-1, vlen, whole.shape[1] * whole.shape[2] // 4, 4).swapaxes(1, 2)
     parts = [panels[i : i + vectors] for i in range(0, len(panels), vectors)]
@@ -50,15 +59,15 @@ def pack(w: Array, vectors: int, vlen: int) -> Array:
 
 
 def length(pixels: int, most: int) -> int:
-    """The pixels of a segment that take a row of so many pixels in the least time."""
+    """The number of pixels of a segment, at most `most`, with which a row of `pixels` takes least
+    time.
+    """
     return min(range(1, most + 1), key=lambda n: (-(-pixels // n) * (n + OVERHEAD), -n))
 
 
 def tiles(conv: QConv, wz: bool, strip: int = STRIP) -> tuple[dict[str, int], int]:
-    """The instance constants of a kernel, and bytes of its scratch.
-
-    `wz` tells that weights lack a number per channel; `strip` bytes of the image are copied at a
-    time, of one row of the result at least.
+    """(instance constants of a kernel, bytes of its scratch); `wz`: weights lack a number per
+    channel.
     """
     if conv.kind == "fc":  # rows of x are rows of pixels: strips are made of whole rows
         conv = replace(conv, ih=conv.iw, oh=conv.ow, iw=1, ow=1)
@@ -76,7 +85,10 @@ def tiles(conv: QConv, wz: bool, strip: int = STRIP) -> tuple[dict[str, int], in
 
 
 def plan(conv: QConv, w: Array, bias: Array, strip: int = STRIP) -> QCall:
-    """The kernel for w [oc, ic, kh, kw] and bias [oc], which copies `strip` bytes at a time."""
+    """The call of the dot-product kernel for weights [oc, ic, kh, kw] and bias [oc], both packed.
+
+    The bias takes off what flipped bytes of x add.
+    """
     quantised, lacking = split(w)
     wz = bool(lacking.any())
     runs = quantised.transpose(0, 2, 3, 1)
@@ -96,7 +108,10 @@ def plan(conv: QConv, w: Array, bias: Array, strip: int = STRIP) -> QCall:
 
 
 def _strip(conv: QConv, most: int) -> tuple[int, int, int]:
-    """Pixels of a row, rows of a strip of `most` bytes, bytes of its copy: aot_qdot_sizes."""
+    """(pixels of a row, rows of a strip, bytes of its copy) for strips of at most `most` bytes.
+
+    It is what aot_qdot_sizes computes; a 1 x 1 convolution takes several rows as one.
+    """
     window = conv.kh * conv.kw == 1 and conv.pt == conv.pl == 0
     within = (conv.oh - 1) * conv.sh < conv.ih and (conv.ow - 1) * conv.sw < conv.iw
     if window and within:

@@ -18,7 +18,7 @@ POINTER = 8
 def is_wide(w: Array, bias: Array) -> bool:
     """Whether some sum of a second channel may not fit 24 bits, or a pair of weights 16.
 
-    w [oc, k] int8, both channels of a pair are looked at, bias [oc].
+    `w` is int8 [oc, k], `bias` [oc]; both channels of a pair are looked at.
     """
     w = w.astype(np.int64)
     second = w[1::2]
@@ -30,7 +30,11 @@ def is_wide(w: Array, bias: Array) -> bool:
 
 
 def in_blocks(channels: int) -> Array:
-    """Channels of the blocks of four of a convolution: the last block ends at the last channel."""
+    """The channel numbers of a convolution's blocks of four; the last block ends at the last
+    channel.
+
+    Channels may occur twice where their number is no multiple of four.
+    """
     whole = channels - channels % 4
     return np.r_[0:whole, channels - 4 : channels] if whole < channels else np.arange(whole)
 
@@ -66,7 +70,10 @@ def pack_columns(w: Array, wide: bool) -> Array:
 
 
 def pack_bias(bias: Array, wide: bool) -> Array:
-    """The sums a block of four channels starts from, int32 (modulo 2^32)."""
+    """The int32 sums (modulo 2^32) that each block of four channels starts from.
+
+    Two channels share a number unless `wide`.
+    """
     filled = padded(bias.astype(np.int64), 4)
     if not wide:
         filled[1::2] = 256 * filled[1::2] + filled[0::2]
@@ -74,11 +81,14 @@ def pack_bias(bias: Array, wide: bool) -> Array:
 
 
 def _clip(conv: QConv) -> int:
+    """1 if the limits are narrower than int8, else 0: the instance constant CLIP."""
     return int((conv.lo, conv.hi) != (-128, 127))
 
 
 def conv_kind(conv: QConv) -> int:
-    """The instance constant KIND of aot_qconv_s8__dsp."""
+    """The instance constant KIND: 1 for whole 1 x 1 windows, 2 for windows of three columns, else
+    0.
+    """
     quads = conv.ic % 4 == 0
     strides = conv.sh == conv.sw == 1
     whole = conv.oh == conv.ih and conv.ow == conv.iw
@@ -88,7 +98,10 @@ def conv_kind(conv: QConv) -> int:
 
 
 def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
-    """The kernel for w [oc, ic, kh, kw] (ic is 1 for a filter per channel) and bias [oc]."""
+    """The call for weights [oc, ic, kh, kw] (ic is 1 for a filter per channel) and bias [oc].
+
+    Few channels, and depthwise ones that are no multiple of four, go to the portable kernel.
+    """
     if conv.kind == "fc":
         return plan_fc(conv, w.reshape(len(w), -1), bias)
     if (conv.kind == "conv" and conv.oc < 4) or (conv.kind == "dwconv" and conv.ic % 4 != 0):
@@ -111,7 +124,7 @@ def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
 
 
 def plan_depthwise(conv: QConv, w: Array, bias: Array) -> QCall:
-    """One filter per channel; w [c, 1, kh, kw] int8, bias [c] int32."""
+    """The call of the depthwise kernel; weights [c, 1, kh, kw] int8, bias [c] int32."""
     near = conv.kh == conv.kw == 3 and conv.dh == conv.dw == 1 and conv.sh == conv.sw
     kind = conv.sh if near and conv.sh in (1, 2) else 0
     weights = w.reshape(-1, 4, conv.kh, conv.kw).transpose(0, 2, 3, 1)
@@ -125,7 +138,7 @@ def plan_depthwise(conv: QConv, w: Array, bias: Array) -> QCall:
 
 
 def plan_fc(dense: QConv, w: Array, bias: Array) -> QCall:
-    """Product with constant weights; w [n, k] int8, bias [n] int32."""
+    """The call of a matrix product with constant weights [n, k] int8 and bias [n] int32."""
     wide = is_wide(w, bias)
     scratch = 0 if dense.ic % 8 == 0 else round_up(dense.ic, 8)
     instance = {"CLIP": _clip(dense), "WIDE": int(wide)}

@@ -12,21 +12,26 @@ from aot.vendor.requant import INTEGER, TFLITE
 
 
 def pack_rows(w: Array) -> Array:
-    """int8 [ceil(n / 4)][ceil(k / 16)][4][16] of w [n, k], zeros where it ends."""
+    """The weights [n, k] as int8 [ceil(n / 4)][ceil(k / 16)][4][16], flat, zeros past their
+    ends.
+    """
     full = padded(padded(w.astype(np.int8), 4), 16, axis=1)
     blocks = full.reshape(full.shape[0] // 4, 4, -1, 16).transpose(0, 2, 1, 3)
     return np.ascontiguousarray(blocks).reshape(-1)
 
 
 def _below_zero(conv: QConv) -> int:
-    """Whether quantised values below the zero point are stored: 0 after a Relu of fixed-point
-    sums."""
+    """1 if quantised values below the zero point are stored, else 0: the instance constant NEG.
+
+    A Relu of fixed-point sums stores none.
+    """
     return int(conv.rq == TFLITE and conv.lo < conv.y_zero)
 
 
 def _reading(conv: QConv, at_once: int) -> tuple[int, int]:
-    """How windows are read (DIRECT of aot_qconv_s8__mve.h) and the scratch bytes that needs, for so
-    many windows at once."""
+    """(how windows are read, the instance constant DIRECT; bytes of scratch for `at_once`
+    windows).
+    """
     k = conv.kh * conv.kw * conv.ic
     inside = (conv.oh - 1) * conv.sh < conv.ih and (conv.ow - 1) * conv.sw < conv.iw
     if conv.kh == conv.kw == 1 and conv.pt == conv.pl == 0 and conv.ic % 16 == 0 and inside:
@@ -37,7 +42,10 @@ def _reading(conv: QConv, at_once: int) -> tuple[int, int]:
 
 
 def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
-    """The kernel for w [oc, ic, kh, kw] (ic is 1 for a filter per channel) and bias [oc]."""
+    """The call for weights [oc, ic, kh, kw] (ic is 1 for a filter per channel) and bias [oc].
+
+    The integer arithmetic, and depthwise weights of -128, go to the portable kernel.
+    """
     depthwise = conv.kind == "dwconv"
     overflows = depthwise and w.size and int(w.min()) < -127  # sums of two must fit 16 bits
     if overflows or conv.rq == INTEGER:  # INTEGER has no form in vectors
@@ -54,14 +62,16 @@ def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
 
 
 def pack_channels(w: Array) -> Array:
-    """int8 [ceil(c / 16)][taps][16] of w [c, taps], repeated where it ends."""
+    """The weights [c, taps] as int8 [ceil(c / 16)][taps][16], flat; channels repeat past
+    the end.
+    """
     c, taps = w.shape
     full = w[np.arange(round_up(c, 16)) % c].astype(np.int8)
     return np.ascontiguousarray(full.reshape(-1, 16, taps).transpose(0, 2, 1)).reshape(-1)
 
 
 def plan_depthwise(conv: QConv, w: Array, bias: Array) -> QCall:
-    """One filter per channel; w [c, 1, kh, kw] and bias [c]."""
+    """The call of the depthwise kernel; weights [c, 1, kh, kw] and bias [c]."""
     taps = conv.kh * conv.kw
     whole = round_up(taps, 4)
     scratch = 12 * whole + round_up(conv.oc, 16)

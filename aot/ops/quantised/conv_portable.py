@@ -37,7 +37,7 @@ class Tile:
 
 
 def tile(arch: str, cpu: str, pixels: int) -> Tile:
-    """The tile for a core and a number of pixels."""
+    """The tile for the core of a target and a number of pixels."""
     if arch == "arm":
         if cpu == "cortex-m0":
             return Tile(1, 4, planar=True)
@@ -48,7 +48,7 @@ def tile(arch: str, cpu: str, pixels: int) -> Tile:
 
 
 def pack(w: Array, tile: Tile) -> Array:
-    """Panels of w [n, rows, run] in the order of aot_qtile_s8.h, zero past row n."""
+    """The weights [n, rows, run] as panels in the order of aot_qtile_s8.h, zeros past row n."""
     rows, run = w.shape[1:]
     o = tile.channels
     panels = padded(w.astype(np.int8), o).reshape(-1, o, rows, run)
@@ -57,7 +57,10 @@ def pack(w: Array, tile: Tile) -> Array:
 
 
 def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
-    """The kernel for w [oc, ic, kh, kw] (ic is 1 for a filter per channel) and bias [oc]."""
+    """The call for weights [oc, ic, kh, kw] (ic is 1 for a filter per channel) and bias [oc].
+
+    Kernels of dot products, then of vectors, come first where the target has these.
+    """
     depthwise = conv.kind == "dwconv"
     by_rows = objective == "ram" and conv.kind == "conv"
     if not depthwise and conv_dot.suits(conv.simd, conv.vlen, "" if by_rows else objective):
@@ -78,7 +81,9 @@ def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
 
 
 def copies(conv: QConv) -> bool:
-    """Whether any window is copied to scratch (aot_qconv_s8_copies, or it is at the border)."""
+    """Whether some window is copied to scratch: at the border, with dilations, or read many
+    times.
+    """
     below = (conv.oh - 1) * conv.sh - conv.pt + (conv.kh - 1) * conv.dh >= conv.ih
     right = (conv.ow - 1) * conv.sw - conv.pl + (conv.kw - 1) * conv.dw >= conv.iw
     short = conv.dw > 1 or (conv.kh > 1 and conv.oc > 6 * conv.kw * conv.ic)
@@ -86,7 +91,9 @@ def copies(conv: QConv) -> bool:
 
 
 def plan_depthwise(conv: QConv, w: Array, bias: Array) -> QCall:
-    """aot_qdwconv_s8 for w [c, 1, kh, kw]."""
+    """The call of aot_qdwconv_s8 for weights [c, 1, kh, kw]; scratch holds a ring of rows
+    (bytes).
+    """
     ring = (conv.kh - 1) * conv.dh + 1
     width = (conv.ow - 1) * conv.sw + (conv.kw - 1) * conv.dw + 1
     block = next((b for b in (16, 8, 4) if ring * width * b <= SMALL_SCRATCH), 8)
@@ -110,13 +117,17 @@ def plan_depthwise(conv: QConv, w: Array, bias: Array) -> QCall:
 
 
 def results_at_once(conv: QConv) -> int:
-    """How many neighbouring results of a depthwise convolution are computed together: what divides
-    a row, as far as the registers go."""
+    """How many neighbouring results of a depthwise convolution are computed together.
+
+    The number divides a row if possible, and is at most 6, as far as registers go.
+    """
     return next((p for p in range(min(6, conv.ow), 2, -1) if conv.ow % p == 0), min(4, conv.ow))
 
 
 def stays_behind(conv: QConv) -> bool:
-    """Whether y may be x: the results of a row never pass the rows of x already copied."""
+    """Whether y may take x's place: results of a row never pass rows of x not yet copied to
+    scratch.
+    """
     if conv.n > 1 and (conv.oh, conv.ow) != (conv.ih, conv.iw):
         return False
     ring = (conv.kh - 1) * conv.dh + 1

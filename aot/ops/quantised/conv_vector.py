@@ -19,7 +19,9 @@ def suits(conv: QConv) -> bool:
 
 
 def pack(w: Array, vectors: int, vlen: int, pair: bool) -> Array:
-    """Panels of w [n, k] in the order of aot_qvec.h."""
+    """The weights [n, k] as int8 panels in the order of aot_qvec.h; `pair`: pairs along k
+    together.
+    """
     full = padded(padded(w.astype(np.int8), vectors * vlen), 2, axis=1)
     panels = full.reshape(-1, vectors, vlen, full.shape[1] // 2, 2)
     order = (0, 3, 1, 2, 4) if pair else (0, 3, 4, 1, 2)
@@ -27,7 +29,7 @@ def pack(w: Array, vectors: int, vlen: int, pair: bool) -> Array:
 
 
 def plan(conv: QConv, w: Array, bias: Array) -> QCall:
-    """The kernel for w [oc, ic, kh, kw] (ic is 1 for a filter per channel) and bias [oc]."""
+    """The call of the kernel on vectors of sums, for weights [oc, ic, kh, kw] and bias [oc]."""
     if conv.kind == "dwconv":
         taps = padded(w.astype(np.int8).reshape(conv.oc, -1).T, conv.vlen, axis=1)
         bias = padded(bias.astype(np.int32), conv.vlen)

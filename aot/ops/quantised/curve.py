@@ -40,7 +40,11 @@ class Curve:
 
 
 def _quantised_at(m: Match, y: Quantisation, at: Array, beyond: float) -> Array | None:
-    """The quantised value before rounding for these sums (float64), `beyond` the limits at most."""
+    """The real quantised value (not rounded) that the nodes give for each sum `at`, float64.
+
+    Values are limited to `beyond` steps outside of y's range. None where a node is not known, or
+    for NaN.
+    """
     nodes, first = [*reversed(m.nodes)][:-1], getattr(m, "biased", None) or product_node(m)
     behind = next(i for i, n in enumerate(nodes) if n.ir is first.ir) + 1
     chain = [n for n in nodes[behind:] if n.op_type != "DequantizeLinear"]
@@ -54,7 +58,11 @@ def _quantised_at(m: Match, y: Quantisation, at: Array, beyond: float) -> Array 
 
 
 def _ends(m: Match, y: Quantisation, reach: float) -> tuple[float, float] | None:
-    """Between which sums the quantised value changes; None where that is not known."""
+    """(lowest, highest) sum between which the quantised value changes; None where that is not
+    known.
+
+    Sums lie within -`reach` .. `reach`.
+    """
     low, high = -reach, reach
     for _ in range(6):
         at = np.linspace(low, high, 4097)
@@ -95,7 +103,11 @@ def curve(m: Match, found: QuantisedProduct) -> Curve | None:
 
 
 def _fitted(m: Match, y: Quantisation, start: float, width: float, count: int) -> Curve | None:
-    """A table of so many pieces, None if it is not close enough."""
+    """A table of `count` quadratic pieces of `width` from `start` on; None if it is not close
+    enough.
+
+    Pieces are least-squares fits to samples; distances are in quantised values.
+    """
     d = np.arange(SAMPLES + 1) / SAMPLES
     at = start + width * (np.arange(count)[:, None] + d)
     # No bend where the quantised value is limited.

@@ -56,12 +56,14 @@ conv = op(
 
 @quantise.check
 def dynamic_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that x is float32."""
     yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
 
 
 @quantise.lower
 def dynamic_to_kernel(c: Recorder, m: Match) -> None:
     # Outputs that nobody reads are written all the same.
+    """Record aot_qdynamic_u8; results that nobody reads go to temporaries."""
     scale = m.scale if m.scale is not None else c.temp((), F32, name="scale")
     zero = m.zero if m.zero is not None else c.temp((), U8, name="zero")
     y = m.y if m.y is not None else c.temp(m.x.shape, U8, name="quantised")
@@ -79,24 +81,27 @@ def dynamic_cases() -> Iterator[Case]:
 
 
 def _pair(a: ValueRef, b: ValueRef, y: ValueRef) -> Iterator[tuple[bool, str]]:
+    """Checks that both operands are 8-bit quantised values and the result is int32."""
     for value in (a, b):
         yield value.dtype in EIGHT, f"dtype {value.dtype} (needs {listing(EIGHT)})"
     yield y.dtype is S32, f"result of {y.dtype} (needs int32)"
 
 
 def _points(value: ValueRef | None, count: int) -> Iterator[tuple[bool, str]]:
-    """Check: no zero point, one, or one for each of `count`."""
+    """Checks that there is no zero point, one, or one for each of `count`."""
     size = 1 if value is None else math.prod(value.shape)
     short = value is None or value.rank <= 1
     yield short and size in (1, count), f"zero points {list(value.shape) if value else []}"
 
 
 def _step(value: ValueRef | None) -> int:
+    """1 if there are several zero points, else 0: the kernel's step from one to the next."""
     return int(value is not None and math.prod(value.shape) > 1)
 
 
 @matmul.check
 def matmul_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of a MatMulInteger: types, ranks, sums that fit int32, zero points, batch axes."""
     yield from _pair(m.a, m.b, m.y)
     yield m.a.rank >= 2 and m.b.rank >= 2, f"ranks {m.a.rank}, {m.b.rank} (needs 2 or more)"
     yield m.a.shape[-1] <= LONGEST, f"sums of {m.a.shape[-1]} products (at most {LONGEST})"
@@ -146,6 +151,7 @@ def _record_packed(c: Recorder, m: Match) -> None:
 
 @matmul.lower
 def matmul_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a MatMulInteger: packed for vectors if b is constant, else by scalar loops."""
     if c.vlen > 1 and _packable(m):
         _record_packed(c, m)
         return
@@ -184,6 +190,7 @@ def matmul_cases() -> Iterator[Case]:
 
 @conv.check
 def conv_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of a ConvInteger: types, ranks, pads, sums that fit int32, groups, zero points."""
     yield from _pair(m.x, m.w, m.y)
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
     yield m.auto_pad in ("NOTSET", "VALID"), f"auto_pad {m.auto_pad!r} (needs explicit pads)"
@@ -198,6 +205,7 @@ def conv_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @conv.lower
 def conv_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_convinteger, by scalar loops."""
     params = c.params(**loops_of(m, m.root), w_step=_step(m.wz))
     instance = {"XT": QUANTISED_TYPES.index(m.x.dtype), "WT": QUANTISED_TYPES.index(m.w.dtype)}
     macs = math.prod(m.y.shape) * math.prod(m.w.shape[1:])
@@ -217,6 +225,7 @@ def conv_cases() -> Iterator[Case]:
 
 @decompose("MatMulInteger")
 def _matmul_integer(b: Body) -> bool:
+    """Decompose a MatMulInteger: int32 operands less their zero points, multiplied."""
     left, right = b.centred(0, 2, INT32, -2), b.centred(1, 3, INT32, -1)
     b.add("MatMul", left, right, out="o0")
     return True
@@ -225,6 +234,9 @@ def _matmul_integer(b: Body) -> bool:
 @decompose("ConvInteger")
 def _conv_integer(b: Body) -> bool:
     # Sums of products of 9-bit numbers are exact in float64.
+    """Decompose a ConvInteger: float64 operands less their zero points, convolved, cast to
+    int32.
+    """
     left, right = b.centred(0, 2, DOUBLE, 1), b.centred(1, 3, DOUBLE, 0)
     b.add("Cast", b.add("Conv", left, right, **b.attributes()), to=INT32, out="o0")
     return True
@@ -232,13 +244,16 @@ def _conv_integer(b: Body) -> bool:
 
 @dynamic("MatMulInteger")
 def matmul_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """MatMulInteger: padding is the zero points."""
+    """Dynamic dimensions of a MatMulInteger; padding of the summed axis becomes the zero points."""
     multiplied(x, node, 0, 1, [2], [3])
 
 
 @dynamic("QLinearMatMul")
 def linear_matmul_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """QLinearMatMul: padding is the zero points."""
+    """Dynamic dimensions of a QLinearMatMul; padding of the summed axis becomes the zero points.
+
+    UnsupportedError for scales of the result per row or column.
+    """
     if any(prod(shape_of(v)) > 1 for i in (6, 7) if (v := given(node, i)) is not None):
         raise refused(node, "has scales along a dimension known at run time only")
     multiplied(x, node, 0, 3, [1, 2], [4, 5])
@@ -246,7 +261,9 @@ def linear_matmul_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("DynamicQuantizeLinear")
 def quantised_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """DynamicQuantizeLinear: 0 is within the range anyway."""
+    """Dynamic dimensions of a DynamicQuantizeLinear; padding becomes 0, which its range always
+    holds.
+    """
     data = needed(node, 0)
     node.replace_input_with(0, x.neutral(node, data, 0))
     x.sweep.type_outputs(node)
@@ -259,7 +276,10 @@ checks("ConvInteger")(window_fits)
 
 @operands_fit("MatMulInteger")
 def matmul_integer_operands(node: ir.Node, partial_values: PartialValues) -> str:
-    """MatMulInteger: zero points of a row of A and of a column of B, or one for all."""
+    """The reason why zero points of a MatMulInteger do not fit; "" if they do.
+
+    They are one for all, one per row of A, or one per column of B.
+    """
     a, b = operand_shape(node, 0) or (), operand_shape(node, 1) or ()
     left, right = operand_shape(node, 2), operand_shape(node, 3)
     one: tuple[Shape, ...] = ((), (1,))

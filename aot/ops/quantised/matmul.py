@@ -49,16 +49,18 @@ product = quantised(
 
 
 def _wide_scale(left: Quantisation, right: Quantisation, y: Quantisation) -> float:
-    """What one unit of the sum is in quantised values of the result."""
+    """How many steps of y one unit of the sum of products is."""
     return float(left.s) * float(right.s) / float(y.s)
 
 
 def _is_wide(*operands: Quantisation) -> bool:
+    """Whether one of them has 16 bits."""
     return any(k.dtype in (S16, U16) for k in operands)
 
 
 @product.check
 def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the sums of products fit their accumulator, and the batch axes the loops."""
     yield m.a.rank >= 2 and m.b.rank >= 2, f"ranks {m.a.rank}, {m.b.rank} (needs 2 or more)"
     yield from constant_bounds(m)
     yield 0 not in m.a.shape + m.b.shape, "an empty tensor"
@@ -80,7 +82,7 @@ def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
 def multipliers_of(
     left: Quantisation, right: Quantisation, y: Quantisation, rq: int
 ) -> tuple[Array, Array | None]:
-    """The multiplier of all sums, as `requant.multipliers` has it; with WIDE of sums of 64 bits."""
+    """(multiplier, shift or None) of all sums in the arithmetic `rq`; WIDE has sums of 64 bits."""
     if rq != WIDE:
         return multipliers(float(left.s), right.scale.reshape(-1), float(y.s), rq, "fc")
     found = ratio(_wide_scale(left, right, y), 0)
@@ -89,6 +91,7 @@ def multipliers_of(
 
 @product.lower
 def product_to_kernel(c: Recorder, m: Match) -> None:
+    """Record the product by dot products if all is int8, else by scalar loops."""
     a, b, y = (quantisation(m, k) for k in "aby")
     rq = WIDE if _is_wide(a, b, y) else rq_of(c)
     mult, shift = multipliers_of(a, b, y, rq)

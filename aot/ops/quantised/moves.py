@@ -49,28 +49,32 @@ OPTIONAL = {"Pad": 2, "Resize": 3, "ReduceMax": 1, "ReduceMin": 1}
 
 
 def _is_number(name: str) -> bool:
+    """Whether an operand's name means numbers: quantised values (upper case), or what a Pad fills
+    with.
+    """
     return name.isupper() or name == "value"
 
 
 def _operand(name: str) -> Pat:
-    """A value of the operator: quantised values, or a constant that becomes quantised values."""
+    """The pattern of an operand: quantised values or a constant (upper case), else any value."""
     if not name.isupper():
         return Var(name)
     return either(dequantised(name.lower()), const(Var(f"{name.lower()}_numbers")))
 
 
 def _names(op_type: str) -> list[str]:
+    """The names of an operator's operands, quantised values in capitals."""
     return MOVERS[op_type].split()
 
 
 def _sources(m: Match) -> list[str]:
-    """Names of the operands that are quantised values."""
+    """The names of the operands of a match that are quantised values."""
     names = [n.lower() for n in _names(m.op.op_type) if n.isupper()]
     return [n for n in names if m.values.get(n) is not None]
 
 
 def _numbers(m: Match) -> Iterator[tuple[str, ValueRef]]:
-    """Operands that are constant numbers, by the names the operator's pattern has."""
+    """(name, value) of the operands of a match that are constant numbers, not quantised values."""
     for name in _names(m.op.op_type):
         held = m.values.get(f"{name.lower()}_numbers" if name.isupper() else name)
         if held is not None and _is_number(name):
@@ -78,8 +82,10 @@ def _numbers(m: Match) -> Iterator[tuple[str, ValueRef]]:
 
 
 def _encoded(m: Match, numbers: Array) -> ValueRef:
-    """Constant numbers as constant quantised values, named after what they are: equal ones are
-    stored once."""
+    """Constant numbers as constant quantised values with y's parameters.
+
+    They are named after their content, so that equal ones are stored once.
+    """
     y = quantisation(m, "y")
     scaled = np.rint(np.asarray(numbers, np.float32) / y.s)
     whole = np.clip(scaled, -(2.0**24), 2.0**24).astype(np.int64) + y.z
@@ -92,7 +98,10 @@ def _encoded(m: Match, numbers: Array) -> ValueRef:
 
 
 def inner(m: Match, pattern: Pattern) -> Match:
-    """The operator on quantised values, as its own pattern sees it."""
+    """The match as the operator's own pattern sees it, on quantised values.
+
+    Constant numbers are quantised; a Pad without a value fills with the quantised 0.
+    """
     plain = [n.lower() for n in _names(m.op.op_type)]
     values: dict[str, ValueRef | None] = {n: m.values.get(n) for n in plain}
     values |= {name: _encoded(m, np.asarray(held.data)) for name, held in _numbers(m)}
@@ -106,7 +115,9 @@ def inner(m: Match, pattern: Pattern) -> Match:
 
 
 def _of_one_quantisation(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks that all quantised values are of one kind."""
+    """Checks that all quantised values have y's type, scale and zero point, and numbers are
+    constant.
+    """
     sources = _sources(m)
     yield bool(sources), "constants only"
     ready = yield from all_hold(known(m, *sources, "y", types=WIDE))
@@ -123,7 +134,7 @@ def _of_one_quantisation(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def _declare(op_type: str) -> Pattern:
-    """The pattern of one operator."""
+    """Declare the pattern of one operator between 16-bit quantised values."""
     own = next(p for p in portable.patterns if p.name == op_type)
     optional = OPTIONAL.get(op_type, 0)
     operands = [_operand(n) for n in _names(op_type)]
@@ -132,16 +143,21 @@ def _declare(op_type: str) -> Pattern:
 
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks that parameters are equal and the operator's own checks hold on the quantised
+        values.
+        """
         if (yield from all_hold(_of_one_quantisation(m))):
             for reason in own.refusals(inner(m, own)):
                 yield False, reason
 
     @made.layouts
     def same_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        """The layouts that the operator's own pattern would choose."""
         return own.choose_layouts(inner(m, own), incoming, vlen)
 
     @made.lower
     def on_quantised(c: Recorder, m: Match) -> None:
+        """Record the calls of the operator's own pattern on the quantised values."""
         own.record(c, inner(m, own))
 
     return made
@@ -157,10 +173,12 @@ ODD = (scale(3e-4), zero(31000, "uint16"))
 
 
 def _x(*shape: int, seed: int = 0, dtype: str = "int16") -> tuple[Any, ...]:
+    """16-bit quantised values of a shape with their scale and zero point, for a case."""
     return (quantised_values(*shape, dtype=dtype, seed=seed), *(KIND if dtype == "int16" else ODD))
 
 
 def _pair_cases() -> Iterator[Case]:
+    """Two operands of 16-bit quantised values, alike and broadcast."""
     constants = (1, 2, 4, 5, 6, 7)
     yield case(*_x(2, 5, 3, 4), *_x(2, 5, 3, 4, seed=1), *KIND, const=constants)
     wide = (*_x(2, 5, 6, dtype="uint16"), *_x(5, 1, seed=1, dtype="uint16"), *ODD)
@@ -168,12 +186,14 @@ def _pair_cases() -> Iterator[Case]:
 
 
 def _where_cases() -> Iterator[Case]:
+    """A Where of 16-bit quantised values that broadcast."""
     condition = quantised_values(2, 5, 3, 4) > 0
     pair = (*_x(2, 5, 3, 4), *_x(5, 1, 1, seed=1))
     yield case(condition, *pair, *KIND, const=(2, 3, 5, 6, 7, 8))
 
 
 def _pad_cases() -> Iterator[Case]:
+    """A Pad of 16-bit quantised values in each mode."""
     for mode in ("constant", "edge", "reflect", "wrap"):
         named: dict[str, Any] = {"op.mode": mode}
         pads = i64(0, 0, 1, 2, 0, 0, 2, 1)
@@ -184,15 +204,18 @@ def _pad_cases() -> Iterator[Case]:
 
 
 def _reduce_cases() -> Iterator[Case]:
+    """A maximum or minimum of 16-bit quantised values along an axis."""
     yield case(*_x(3, 5, 7), i64(1), *KIND, const=(1, 2, 3, 4, 5))
 
 
 def _block_cases() -> Iterator[Case]:
+    """Blocks of 16-bit quantised values."""
     named: dict[str, Any] = {"op.blocksize": 2}
     yield case(*_x(1, 8, 4, 6), *KIND, const=(1, 2, 3, 4), **named)
 
 
 def _resize_cases() -> Iterator[Case]:
+    """A Resize to twice the size of 16-bit quantised values."""
     scales = np.array([1, 1, 2, 2], np.float32)
     yield case(*_x(1, 3, 4, 5), None, scales, None, *KIND, const=(1, 2, 4, 6, 7))
 

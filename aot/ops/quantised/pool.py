@@ -53,6 +53,7 @@ average.cases(QuantisedPool.average_cases)
 @wide.check
 @maximum.check
 def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of a pool of 16-bit quantised values."""
     yield from QuantisedPool.checks(m, (S16, U16))
 
 
@@ -60,11 +61,13 @@ def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
 @wide.layouts
 @maximum.layouts
 def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """The layouts: channels last for x, and for y if it keeps x's axes."""
     y = channels_last(m.y) if 3 <= m.y.rank <= 5 and m.y.rank == m.x.rank else PLAIN
     return {"x": channels_last(m.x), "y": y}
 
 
 def _geometry(c: Recorder, m: Match, found: QuantisedPool, signed: bool) -> ParamFields:
+    """The kernel's parameters: sizes, window and limits; `signed`: zero points of int8 values."""
     lead = (1,) * (5 - m.x.rank)
     window = found.window
     return c.params(
@@ -84,7 +87,10 @@ def _geometry(c: Recorder, m: Match, found: QuantisedPool, signed: bool) -> Para
 def _scales(
     c: Recorder, found: QuantisedPool, x: Quantisation, y: Quantisation
 ) -> tuple[Handle | None, Handle | None, dict[str, int]]:
-    """Multipliers, shifts and the instance constants that go with them."""
+    """(multipliers, shifts, instance constants); both are None where a sum is only divided.
+
+    There is a multiplier for every number of positions where windows at the border have fewer.
+    """
     rq, vary, largest = rq_of(c), found.counts_vary, found.node.op_type in MAXIMA
     instance = {"RQ": rq, "VARY": int(vary), "PADDED": int(found.counts_padding)}
     if x.s == y.s and x.z == y.z and (rq == TFLITE or largest):
@@ -97,7 +103,7 @@ def _scales(
 
 
 def _rowwise(m: Match, found: QuantisedPool) -> Rowwise | None:
-    """An average over all positions takes row after row; others, and those of batches, do not."""
+    """How an average over all positions of one image takes its rows; None for any other pool."""
     image = (1,) * (5 - m.x.rank) + m.x.shape[2:]
     whole = found.result == (1,) * len(found.result) and found.window.kernel == image
     if m.x.shape[0] != 1 or not whole or any(found.window.before + found.window.after):
@@ -108,6 +114,7 @@ def _rowwise(m: Match, found: QuantisedPool) -> Rowwise | None:
 
 @average.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_qavgpool_s8 for 8-bit quantised values."""
     found = QuantisedPool.of(m)
     mult, shift, instance = _scales(c, found, found.x.signed(), found.y.signed())
     with signed_result(c, m.y) as made:
@@ -118,6 +125,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 @wide.lower
 @maximum.lower
 def wide_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_qpool_ref for an average or maximum of 16-bit quantised values."""
     found = QuantisedPool.of(m)
     mult, shift, instance = _scales(c, found, found.x, found.y)
     instance |= {"MAX": int(found.node.op_type in MAXIMA), **type_constants(m)}

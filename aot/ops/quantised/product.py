@@ -69,11 +69,15 @@ UNUSED = dict.fromkeys(_NAMES.split(), 0)
 
 
 def _sum(product: Pat) -> Pat:
+    """The pattern of `product` plus quantised values r, with a Relu or Clip or without."""
     return activated(OP.Add(product, dequantised("r"), _outputs=["op"]))
 
 
 def _behind(product: Pat) -> Pat:
-    """`product` with a chain of operators behind it; cases take the first alternative."""
+    """The pattern of `product` with one to LONGEST elementwise operators behind it.
+
+    A Sigmoid is the first alternative, which cases take.
+    """
     shortest = OP.any_of("Sigmoid", *(n for n in UNARY if n != "Sigmoid"))(product)
     return either(shortest, repeat(link, product, 1, LONGEST))
 
@@ -101,7 +105,7 @@ conv_add.cases(QuantisedProduct.conv_add_cases)
 
 
 def _exact_sums_fit(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks that a kernel can hand on the sums of the product."""
+    """Checks that a kernel can hand on the exact sums of the product, for an epilogue."""
     if product_node(m).op_type == "Conv":
         group = int(m.conv.attr("group", 1))
         yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
@@ -112,12 +116,14 @@ def _exact_sums_fit(m: Match) -> Iterator[tuple[bool, str]]:
 
 @conv_add.check
 def add_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of a convolution whose int8 quantised values are added to others."""
     yield from QuantisedProduct.checks(m, (S8,))
 
 
 @conv_sum.check
 @dense_sum.check
 def sum_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of a product to whose sums quantised values r are added."""
     if (yield from all_hold(_exact_sums_fit(m))):
         r, y = quantisation(m, "r"), quantisation(m, "y")
         reason = refusal(float(r.s), np.ones(1), float(y.s))
@@ -127,6 +133,7 @@ def sum_supported(m: Match) -> Iterator[tuple[bool, str]]:
 @conv_act.check
 @dense_act.check
 def act_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that a table comes close enough to the operators behind a product."""
     operands = [m.values.get(f"{k}{i}") for k in ("k", "low", "high") for i in range(LONGEST)]
     constant = all(v is None or v.is_const for v in operands)
     yield constant, "an operand computed at run time"
@@ -161,6 +168,7 @@ NOTHING = Epilogue()
 @dense.lower
 @transposed.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record a product by a kernel of the target if it has one for it, else by the general one."""
     found = QuantisedProduct.of(m, rq_of(c))
     any_weights = conv_dot.suits(c.target.simd, c.vlen, c.objective)
     fits = found.groups == 1 or (found.depthwise and found.w.symmetric)
@@ -174,6 +182,9 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 @conv_add.lower
 def add_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a convolution with an epilogue that adds quantised values r to its quantised
+    values.
+    """
     found = QuantisedProduct.of(m, rq_of(c))
     total = found.total
     assert total is not None
@@ -186,6 +197,7 @@ def add_to_kernel(c: Recorder, m: Match) -> None:
 @conv_sum.lower
 @dense_sum.lower
 def sum_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a product with an epilogue that adds quantised values r to its exact sums."""
     found, limits = QuantisedProduct.of(m, SUMS), quantised_fields(m)
     step, r = float(found.y.s), quantisation(m, "r").signed()
     fields = {**UNUSED, "b_mult": round(float(r.s) / step * 2.0**SUM_BITS), "b_zero": r.z}
@@ -196,6 +208,7 @@ def sum_to_kernel(c: Recorder, m: Match) -> None:
 @conv_act.lower
 @dense_act.lower
 def act_to_kernel(c: Recorder, m: Match) -> None:
+    """Record a product with an epilogue that looks its exact sums up in a table of pieces."""
     found = QuantisedProduct.of(m, SUMS)
     table, (low, high) = curve(m, found), found.y.signed().range
     assert table is not None
@@ -248,13 +261,16 @@ def record(c: Recorder, m: Match, found: QuantisedProduct, more: Epilogue = NOTH
 
 
 def constants(c: Recorder, w: Array, b: Array, mult: Array, shift: Array | None) -> list[Any]:
-    """Operands of a kernel: weights, bias, multipliers and their shifts (null for float32)."""
+    """The constant operands of a kernel: weights, bias, multipliers, shifts (None for float32)."""
     scales = [c.const(mult, "mult"), None if shift is None else c.const(shift, "shift")]
     return [c.const(w, "w"), c.const(b, "b"), *scales]
 
 
 def steps(found: QuantisedProduct, step: float, bits: int) -> tuple[Array, Array]:
-    """mult of 31 bits and shift of every channel: sums in steps, with so many fraction bits."""
+    """(multipliers of 31 bits, shifts) per channel that turn sums into multiples of `step`.
+
+    The multiples have `bits` fraction bits.
+    """
     wide = np.broadcast_to(found.w.scale.astype(np.float64), (len(found.w.data),))
     fraction, exponent = np.frexp(float(found.x.s) * wide / step)
     shift = 31 - bits - exponent
@@ -266,7 +282,10 @@ def steps(found: QuantisedProduct, step: float, bits: int) -> tuple[Array, Array
 def shape_of(
     c: Recorder, m: Match, found: QuantisedProduct, epilogue: bool, rq: int, per_channel: bool
 ) -> QConv:
-    """The product for the planners; with an epilogue a matrix product is a convolution to them."""
+    """The product as a convolution for the planners, on int8 quantised values.
+
+    With an `epilogue` a matrix product counts as a convolution. `rq` SUMS has no limits.
+    """
     t, x, y = c.target, found.x.signed(), found.y.signed()
     low, high = found.y.as_signed(found.limits)
     fields: dict[str, Any] = {"x_zero": x.z, "y_zero": y.z, "lo": low, "hi": high, "rq": rq}
@@ -283,7 +302,11 @@ def shape_of(
 
 
 def stage_pixels(c: Recorder, size: int, columns: int, scratch: int) -> int:
-    """Pixels of `size` bytes that are made at a time: an even number, or a whole row."""
+    """How many pixels of `size` bytes are made at a time: an even number, or a whole row of
+    `columns`.
+
+    On boards they share the room that the product's own `scratch` (bytes) leaves.
+    """
     room = max(BOARD_STAGE, BOARD_SCRATCH - scratch) if c.target.board else HOST_STAGE
     return min(columns, max(2, room // size & ~1))
 
@@ -362,7 +385,7 @@ def _named(pads: list[int] | None = None) -> dict[str, Any]:
 
 
 def _sum_case(x: Array, w: Array, added: Array, axis: int, named: dict[str, Any]) -> Case:
-    """x, w, bias in units of the sums, r; the result saturates at times."""
+    """A case of x, w, a bias in units of the sums, and r; its result saturates at times."""
     channels = w.shape[axis]
     width = np.sqrt(w.size / channels) * 74 * 74 * 0.031 * 0.0075 / 40
     steps = np.linspace(0.004, 0.011, channels).astype(np.float32)

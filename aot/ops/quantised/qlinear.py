@@ -17,6 +17,7 @@ operator("QLinearAveragePool", "x xs xz ys yz", domain=MICROSOFT, auto_pad=AUTO_
 
 @decompose("QLinearMatMul")
 def _qlinear_matmul(b: Body) -> bool:
+    """Decompose a QLinearMatMul: int32 products, requantised; False for several scales of y."""
     left, right = b.centred(0, 2, INT32, -2), b.centred(3, 5, INT32, -1)
     ranks = len(b.shape(0)), len(b.shape(3))
     scales = [b.column(1, ranks[0], -2, FLOAT), b.column(4, ranks[1], -1, FLOAT)]
@@ -26,6 +27,7 @@ def _qlinear_matmul(b: Body) -> bool:
 
 @decompose("QLinearConv")
 def _qlinear_conv(b: Body) -> bool:
+    """Decompose a QLinearConv: exact float64 products and bias, requantised."""
     left, right = b.centred(0, 2, DOUBLE, 1), b.centred(3, 5, DOUBLE, 0)
     rank = len(b.shape(0))
     bias = [b.add("Cast", "i8", to=DOUBLE)] if b.has(8) else []

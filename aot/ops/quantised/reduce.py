@@ -38,6 +38,9 @@ from aot.vendor.requant import TFLITE, multipliers, refusal, rq_of
 
 
 def _declare(name: str, op_type: str) -> Pattern:
+    """Declare the pattern `name` of a reduction of quantised values, with a Relu or Clip or
+    without.
+    """
     inner = OP.any_of(op_type)(dequantised("x"), Var("axes"), _optional=1, _outputs=["op"])
     return quantised(name, activated(inner), priority=-1)
 
@@ -46,7 +49,7 @@ mean, total = _declare("qmean", "ReduceMean"), _declare("qsum", "ReduceSum")
 
 
 def _axes(m: Match) -> range | None:
-    """The reduced axes, if they are neighbours; None if not, or not known."""
+    """The reduced axes as a range; None if they are no neighbours or not constant."""
     given = m.values.get("axes")
     if given is not None and not given.is_const:
         return None
@@ -57,7 +60,7 @@ def _axes(m: Match) -> range | None:
 
 
 def _factor(m: Match) -> np.float32:
-    """What a sum of quantised values is multiplied with."""
+    """The factor of a sum of quantised values: 1 / count for a mean, 1 for a sum."""
     axes = _axes(m)
     assert axes is not None
     count = math.prod(m.x.shape[a] for a in axes)
@@ -67,6 +70,7 @@ def _factor(m: Match) -> np.float32:
 @mean.check
 @total.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the reduced axes are neighbours and their sums fit the accumulator."""
     ready = yield from all_hold(known(m, "x", "y"))
     yield from constant_bounds(m)
     empty = m.x.rank == 0 or 0 in m.x.shape
@@ -131,6 +135,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 
 def _cases(up: float) -> Iterator[Case]:
+    """Cases of several types and axes; `up` scales the result's scale."""
     for shape, axes, dtype in (
         ((3, 17), (1,), "int8"),
         ((2, 9, 5), (1,), "uint8"),

@@ -102,13 +102,13 @@ class Tables:
 
 
 def spec(m: Match) -> Resize:
-    """What the tables of weights are made from."""
+    """The Resize of a match as a record, from which tables of weights are made."""
     v = m.values
     return Resize(m.x, m.y, v.get("roi"), v.get("scales"), v.get("sizes"), m.resize)
 
 
 def _narrow_table(how: Resize, axis: AxisPlan) -> Table:
-    """(indices, float weights), each [outputs, taps], in every mode."""
+    """(indices, float weights) of one axis, each [outputs, taps], for 8-bit quantised values."""
     if how.mode != "nearest":
         at, w = weights(how, axis)
         plain = how.mode == "linear" and not how.antialias and at.shape[1] == 2
@@ -118,9 +118,9 @@ def _narrow_table(how: Resize, axis: AxisPlan) -> Table:
 
 
 def _at_ends(at: Array, w: Array, source: int) -> Table:
-    """The same sums as onnxruntime forms them, whose rounding decides halves of quantised values.
+    """The table of a linear Resize with the sums at both ends as onnxruntime forms them.
 
-    At the first input that alone; the last one is read twice, each time with one half.
+    The first input counts once alone, the last one twice by half: the rounding decides halves.
     """
     at, w = at.copy(), w.copy()
     first = (at == 0).all(1) & (source > 1)
@@ -131,7 +131,7 @@ def _at_ends(at: Array, w: Array, source: int) -> Table:
 
 
 def _positions_only(axes: list[int], rank: int) -> list[int]:
-    """The axes whose neighbours onnxruntime adds: also those that keep their extent."""
+    """The axes along which onnxruntime adds neighbours: `axes`, and some that keep their size."""
     if not axes or rank > 5:
         return axes
     usual = range(max(0, rank - 3) if rank in (3, 5) else max(0, rank - 2), rank)
@@ -143,7 +143,7 @@ def _positions_only(axes: list[int], rank: int) -> list[int]:
 
 
 def _wide_tables(how: Resize, nested: bool) -> dict[int, Table]:
-    """Positions and weights by axis, in float32."""
+    """(indices, float32 weights) by axis, as onnxruntime rounds them; `nested`: axis after axis."""
     found: dict[int, Table] = {p.axis: single_weights(how, p) for p in plans(how)}
     if how.mode == "linear" and not nested:
         for axis in set(_positions_only(list(found), len(how.x.shape))) - set(found):
@@ -153,7 +153,10 @@ def _wide_tables(how: Resize, nested: bool) -> dict[int, Table]:
 
 
 def tables(how: Resize, eight: bool) -> Tables:
-    """The tables for 8-bit quantised values or others; axes between resized ones are copied."""
+    """The tables of a Resize for 8-bit quantised values (`eight`) or others.
+
+    Axes between resized ones have tables that copy; there are always three axes at least.
+    """
     nested = how.mode == "cubic" or bool(how.antialias)
     found = (
         {p.axis: _narrow_table(how, p) for p in plans(how)} if eight else _wide_tables(how, nested)
@@ -165,13 +168,13 @@ def tables(how: Resize, eight: bool) -> Tables:
 
 
 def _copied(extent: int) -> Table:
-    """The table of an axis that is not resized."""
+    """The table of an axis of `extent` that is not resized: each output is its input."""
     same = np.arange(extent, dtype=np.int32)[:, None]
     return same, np.ones(same.shape, np.float32)
 
 
 def _fits(m: Match, eight: bool) -> Iterator[tuple[bool, str]]:
-    """Checks of what the tables hold."""
+    """Checks that axes, taps, weights and sizes are within what the kernels' tables hold."""
     found = tables(spec(m), eight)
     yield len(found.span) <= 3, f"axes {list(found.span)} (at most 3 in a row)"
     taps, largest, total = math.prod(found.taps), max(found.largest), math.prod(found.rows)
@@ -184,6 +187,7 @@ def _fits(m: Match, eight: bool) -> Iterator[tuple[bool, str]]:
 
 @narrow.check
 def narrow_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of a Resize of 8-bit quantised values."""
     yield from constant_bounds(m)
     if (yield from all_hold([*known(m, "x", "y", types=(S8, U8)), *known_form(spec(m))])):
         yield from _fits(m, eight=True)
@@ -193,6 +197,7 @@ def narrow_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @wide.check
 def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of a Resize of which x or y has 16 bits."""
     yield from constant_bounds(m)
     if (yield from all_hold([*known(m, "x", "y"), *known_form(spec(m)), *some_wide(m)])):
         yield from _fits(m, eight=False)
@@ -203,7 +208,7 @@ def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @narrow.layouts
 def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Channels last while only positions are resized."""
+    """The layouts: channels last while only positions are resized, else plain."""
     if not 3 <= m.x.rank <= 5 or any(p.axis < 2 for p in plans(spec(m))):
         return {}
     return {"x": channels_last(m.x), "y": channels_last(m.y)}
@@ -212,7 +217,9 @@ def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
 def _params(
     c: Recorder, m: Match, found: Tables, bits: int, numbers: dict[str, int]
 ) -> ParamFields:
-    """The parameters of both kernels; `numbers` are those of the arithmetic."""
+    """The parameters of both kernels; `bits` are fraction bits of weights, `numbers` the
+    arithmetic's.
+    """
     eight = {m.x.dtype, m.y.dtype} <= {S8, U8}
     x, y, fields = quantisation(m, "x"), quantisation(m, "y"), quantised_fields(m, signed=eight)
     outside = (y.signed() if eight else y).encode(float(spec(m).extrapolation_value))
@@ -261,7 +268,7 @@ def narrow_to_kernel(c: Recorder, m: Match) -> None:
 
 
 def sum_bits(found: Tables) -> int:
-    """Fraction bits with which the weight of an output and its sums fit."""
+    """The fraction bits with which the weight of an output and its sums fit 32 bits."""
     most = max(math.prod(found.largest), math.prod(found.rows) / 4)
     return WIDE_BITS - max(0, math.ceil(math.log2(most)))
 
@@ -282,6 +289,10 @@ def fixed_error(found: Tables, bits: int) -> int:
 
 @wide.lower
 def wide_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_qresize16: a Resize of which x or y has 16 bits, along up to three axes.
+
+    Weights are float32 bits; `error` and `slack` tell the kernel when a half is close.
+    """
     found = tables(spec(m), eight=False)
     bits, taps = sum_bits(found), math.prod(found.taps)
     numbers = {

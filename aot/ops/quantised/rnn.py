@@ -49,6 +49,9 @@ _STATES = (Var("b"), Var("lens"), Var("h0"))
 
 
 def layer_of(kind: str) -> OpPat:
+    """The pattern of a layer of `kind` (LSTM, GRU, RNN) with quantised x, w and r; it is called
+    layer.
+    """
     more = (*_STATES, Var("c0"), Var("peep")) if kind == "LSTM" else _STATES
     layer: OpPat = OP.any_of(kind)(*_WEIGHTS, *more, _optional=len(more), _outputs=["layer"])
     return layer
@@ -92,11 +95,12 @@ class Direction(Constants):
 
 
 def is_linear(m: Match) -> bool:
+    """Whether the layer is a GRU with linear_before_reset."""
     return m.layer.op_type == "GRU" and bool(m.layer.attr("linear_before_reset", 0))
 
 
 def scales_of(m: Match, name: str) -> Array:
-    """One float64 scale per row of weights [directions, rows, depth]: [directions, rows]."""
+    """The scales of weights `name` as float64 [directions, rows], one per row."""
     value, per = m.values[name], quantisation(m, name).scale.astype(np.float64)
     assert value is not None
     shape = [1, 1, 1]
@@ -107,7 +111,7 @@ def scales_of(m: Match, name: str) -> Array:
 
 
 def biases_of(m: Match, direction_index: int) -> tuple[Array, Array]:
-    """Input and recurrent bias of direction d, float64 [rows] each."""
+    """(input bias, recurrent bias) of a direction, float64 [rows] each; zeros without a bias."""
     rows = m.r.shape[1]
     if m.values.get("b") is None:
         return np.zeros(rows), np.zeros(rows)
@@ -162,7 +166,9 @@ def direction(m: Match, direction_index: int) -> Direction:
 
 
 def plain_layer(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks of what the operator asks for."""
+    """Checks that the layer has the default activations, no clip, lengths, peepholes or first
+    states.
+    """
     node = m.layer
     names = [str(a).lower() for a in node.attr("activations") or []]
     count = m.r.shape[0]
@@ -181,7 +187,9 @@ def plain_layer(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def weights_fit(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks of weights, scales and bias."""
+    """Checks that w and r are int8 constants with positive scales and zero points 0, the bias
+    constant.
+    """
     for name in ("w", "r"):
         value, dq = getattr(m, name), getattr(m, f"{name}_dq")
         yield value.is_const and value.dtype is S8, f"{name} is no int8 constant"
@@ -201,15 +209,16 @@ def weights_fit(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def results_of(m: Match) -> tuple[str, ...]:
-    """Names of what is computed."""
+    """The names of the results of a match: "y", and "last" where both are quantised."""
     return ("y", "last") if "last" in m.values else ("y",)
 
 
 def layer_fits(
     m: Match, types: Sequence[DType] = QUANTISED_TYPES
 ) -> Generator[tuple[bool, str], None, bool]:
-    """Checks of quantised values, weights, shape and scales; returns whether `direction` may read
-    them."""
+    """Checks of quantised values, weights, shape and scales; returns whether `direction`
+    may run.
+    """
     names = ("x", *results_of(m))
     conditions = [*known(m, *names, types=types), *plain_layer(m), *weights_fit(m)]
     ready = yield from all_hold(conditions)
@@ -226,13 +235,16 @@ def layer_fits(
 
 
 def gates_fit(m: Match, found: Constants, most: float) -> Iterator[tuple[bool, str]]:
-    """Checks of a direction: arguments are off by `most`, and its recurrent part is small."""
+    """Checks that arguments of gates are off by `most` at most, and the recurrent part is small."""
     yield found.error <= most, f"gates that are off by up to {found.error:.2g}"
     small = not is_linear(m) or found.recurrent < MOST_RECURRENT
     yield small, f"a candidate with a recurrent part of up to {found.recurrent:.3g}"
 
 
 def _supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that a layer of 8-bit quantised values has no sum that may overflow in any
+    direction.
+    """
     if not (yield from layer_fits(m, (S8, U8))):
         return
     for found in (direction(m, d) for d in range(m.r.shape[0])):
@@ -243,19 +255,25 @@ def _supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def tanh_table(count: int) -> Array:
-    """tanh(k / 32) with 30 fraction bits for k below `count`."""
+    """tanh(k / 32) for k below `count` as int32 with 30 fraction bits."""
     return np.asarray(np.rint(np.tanh(np.arange(count) / 32) * 2**30), np.int32)
 
 
 def states_and_last(m: Match, of: Callable[[str], Of]) -> tuple[Of | None, Of | None]:
-    """`of` for all states and for the last ones; None for those that are not computed."""
+    """(`of` of all states, `of` of the last ones) by the result's name; None for what is not
+    computed.
+    """
     if "last" in m.values:
         return of("y"), of("last")
     return (None, of("y")) if m.y.rank == 3 else (of("y"), None)
 
 
 def requant_fields(prefix: str, to: Quantisation | None) -> dict[str, int]:
-    """Fields that make quantised values of a state with 30 fraction bits."""
+    """The fields mult, shift and zero (after `prefix`) that turn a state into quantised values
+    `to`.
+
+    A state has 30 fraction bits. None gives fields that are not used.
+    """
     if to is None:
         return {f"{prefix}_mult": 0, f"{prefix}_shift": 1, f"{prefix}_zero": 0}
     out = ratio(1.0 / float(to.s), 30)
@@ -333,6 +351,7 @@ def record(
 
 
 def _to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_qrnn_s8 per direction; uint8 results are flipped behind the last one."""
     every, last = states_and_last(m, lambda name: quantisation(m, name).signed())
     low, high = RANGES[S8]
     results = states_and_last(m, lambda name: value_of(m, name))
@@ -378,6 +397,7 @@ def layer_case(
 
 
 def _cases(name: str, both: bool) -> Iterator[Case]:
+    """Cases of the layer `name` in each direction; `both`: with two quantised results."""
     linear = {"linear_before_reset": 1} if name == "GRU" else {}
     for sizes, attrs in (
         ((1, 6, 1, 9, 7), {}),
@@ -396,7 +416,7 @@ def register(
     lower: Callable[[Recorder, Match], None],
     cases: Callable[[str, bool], Iterator[Case]],
 ) -> None:
-    """Declare the patterns whose names end so."""
+    """Declare the patterns whose names end in `end`, with check, lowering and cases."""
     for pattern, kind_of, both in declare(end):
         pattern.check(check)
         pattern.lower(lower)

@@ -53,7 +53,7 @@ class Direction(Constants):
 
 
 def _multipliers(real: Array) -> tuple[Array, int]:
-    """31 bits of every row's scale, and the fraction bits they have."""
+    """(scales of rows as integers of 31 bits, the fraction bits that these have)."""
     bits = math.floor(math.log2((2**31 - 1) / real.max()))
     return np.rint(real * 2.0**bits), bits
 
@@ -100,6 +100,7 @@ def direction(m: Match, index: int) -> Direction:
 
 
 def _supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that a layer with 16-bit quantised values has no sum that may overflow."""
     if not (yield from layer_fits(m)):
         return
     wide = any(quantisation(m, k).dtype in (S16, U16) for k in ("x", *results_of(m)))
@@ -113,11 +114,13 @@ def _supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def _made(prefix: str, to: Quantisation | None) -> dict[str, int]:
+    """The fields that turn a state into quantised values `to`, with their limits; 0 for None."""
     low, high = (0, 0) if to is None else to.range
     return {**requant_fields(prefix, to), f"{prefix}_lo": low, f"{prefix}_hi": high}
 
 
 def _to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_qrnn_s16 per direction, with the types of x and of both results."""
     kinds = states_and_last(m, lambda name: quantisation(m, name))
     results = states_and_last(m, lambda name: value_of(m, name))
     types = [

@@ -72,7 +72,7 @@ class QConv:
 
     @property
     def macs(self) -> int:
-        """Multiplications."""
+        """The multiplications of the product, without padding of channels."""
         depth = 1 if self.kind == "dwconv" else self.ic
         return self.n * self.oh * self.ow * self.oc * self.kh * self.kw * depth
 
@@ -81,7 +81,7 @@ class QConv:
         return f"aot_q{self.kind}_s8{arch}"
 
     def sizes(self) -> dict[str, int]:
-        """The kernel's parameters but for the rows."""
+        """The kernel's parameters without those of rows: sizes, zero points, limits."""
         named = "n ic ih iw oc oh ow kh kw sh sw dh dw pt pl x_zero y_zero lo hi".split()
         return {k: int(getattr(self, k)) for k in named}
 
@@ -139,7 +139,7 @@ def round_up(count: int, multiple: int) -> int:
 
 
 def padded(data: Array, multiple: int, axis: int = 0) -> Array:
-    """`data` with an axis extended by zeros to a multiple."""
+    """`data` with zeros at the end of `axis`, so that its size is a multiple of `multiple`."""
     widths = [(0, 0)] * data.ndim
     widths[axis] = (0, -data.shape[axis] % multiple)
     return np.pad(data, widths)

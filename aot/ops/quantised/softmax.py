@@ -58,6 +58,7 @@ INTERVALS, TFLITE_RANGE = 512, 10.0
 
 @narrow.lower
 def narrow_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_qsoftmax_s8 with its table of powers, cut behind the first 0."""
     found = QuantisedSoftmax.of(m, rq_of(c))
     outer, extent, inner = split_at(m.x.shape, found.axis)
     data = found.table[: found.last + 2]  # what follows is 0
@@ -89,12 +90,14 @@ def narrow_to_kernel(c: Recorder, m: Match) -> None:
 
 @wide.check
 def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of a Softmax of which x or y has 16 bits."""
     yield from some_wide(m)
     yield from log_supported(m)
 
 
 @log_softmax.check
 def log_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of parameters, and of shape and scales within the fixed point."""
     if (yield from all_hold(known(m, "x", "y"))):
         yield from softmax_fits(m, SCALES, RESULT)
 
@@ -125,6 +128,7 @@ def tflite_pieces(function: Callable[[Array], Array], low: float, high: float) -
     following = low + np.arange(1, INTERVALS + 1) * step
 
     def near(v: Array) -> Array:
+        """The numbers rounded to nearest, halves away from zero."""
         return np.asarray(np.trunc(v + np.copysign(0.5, v)))
 
     first = near(function(start) * 32768)
@@ -136,12 +140,16 @@ def tflite_pieces(function: Callable[[Array], Array], low: float, high: float) -
 
 
 def _like_tflite(c: Recorder, m: Match) -> bool:
+    """Whether TFLite's arithmetic is used: asked for, int16, zero points 0, and y's scale 1 /
+    32768.
+    """
     x, y = quantisation(m, "x"), quantisation(m, "y")
     types = x.dtype is S16 and y.dtype is S16 and x.z == y.z == 0
     return rq_of(c) == TFLITE and types and float(y.s) == 1 / 32768
 
 
 def _to_tflite(c: Recorder, m: Match) -> None:
+    """Record aot_qsoftmax_s16 with TFLite's tables of exp and of 1 / (1 + v)."""
     outer, extent, inner = split_at(m.x.shape, softmax_axis(m))
     mult, shift = fixed_point(float(quantisation(m, "x").s) / (TFLITE_RANGE / 65535))
     c.call(
@@ -159,6 +167,7 @@ def _to_tflite(c: Recorder, m: Match) -> None:
 @wide.lower
 @log_softmax.lower
 def wide_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_qsoftmax16, for Softmax or LogSoftmax; scratch holds the powers of a row."""
     log = m.soft.op_type == "LogSoftmax"
     if _like_tflite(c, m) and not log:
         return _to_tflite(c, m)

@@ -20,7 +20,10 @@ from aot.ops.microsoft import MICROSOFT
 
 
 def _product(spelling: Spelling, left: int, right: int, axis: int) -> ir.Value | None:
-    """The scale of products of inputs `left` and `right`, whose scales run along `axis`."""
+    """The scale of products of inputs `left` and `right` as a constant; None if it is not known.
+
+    `left` must have one scale; the result has as many as `right`.
+    """
     a, b = array(spelling.scale(left)), array(spelling.scale(right))
     if a is None or b is None or a.size != 1:
         return None
@@ -53,12 +56,13 @@ def _qlinear_conv(spelling: Spelling) -> None:
 
 @spells("QLinearConv")
 def _standard_conv(spelling: Spelling) -> None:
+    """Spell ONNX's QLinearConv as a Conv of real values, if all its parameters are constants."""
     if _constant(spelling, 1, 2, 4, 5, 6, 7):
         _qlinear_conv(spelling)
 
 
 def _constant(spelling: Spelling, *indices: int) -> bool:
-    """Whether these inputs are constants (the others are left to the operator's body)."""
+    """Whether the inputs with these numbers are constants or absent."""
     return all(
         spelling.optional(i) is None or array(spelling.optional(i)) is not None for i in indices
     )
@@ -66,6 +70,7 @@ def _constant(spelling: Spelling, *indices: int) -> bool:
 
 @spells("QLinearMatMul")
 def _qlinear_matmul(spelling: Spelling) -> None:
+    """Spell a QLinearMatMul as a MatMul of real values, if all its parameters are constants."""
     if not _constant(spelling, 1, 2, 4, 5, 6, 7):
         return
     inputs = [spelling.operand(0, axis=-2), spelling.operand(3, axis=-1)]
@@ -73,15 +78,22 @@ def _qlinear_matmul(spelling: Spelling) -> None:
 
 
 def _binary(op_type: str) -> Callable[[Spelling], None]:
-    def rule(spelling: Spelling) -> None:
+    """A function that spells a QLinear operator of two operands as `op_type` of real values."""
+
+    def spelled(spelling: Spelling) -> None:
+        """Replace the node: operands at inputs 0 and 3 (with their parameters), the result's scale
+        at 6.
+        """
         inputs = [spelling.operand(0), spelling.operand(3)]
         spelling.finish(spelling.add(op_type, inputs, shape=shape_of(spelling.node.outputs[0])), 6)
 
-    return rule
+    return spelled
 
 
 def _unary(op_type: str) -> Callable[[Spelling], None]:
-    def rule(spelling: Spelling) -> None:
+    """A function that spells a QLinear operator of one operand as `op_type` of real values."""
+
+    def spelled(spelling: Spelling) -> None:
         """Replace a com.microsoft operator by QuantizeLinear of `op_type` of DequantizeLinear(x).
 
         Its operands are x, x's scale, x's zero point, and the scale (3) and zero point of the
@@ -90,11 +102,14 @@ def _unary(op_type: str) -> Callable[[Spelling], None]:
         x = spelling.operand(0)
         spelling.finish(spelling.add(op_type, [x], spelling.attributes(), shape=shape_of(x)), 3)
 
-    return rule
+    return spelled
 
 
 @spells("QLinearSoftmax", MICROSOFT)
 def _softmax(spelling: Spelling) -> None:
+    """Spell a QLinearSoftmax as a Softmax of real values; before opset 13 of all axes behind
+    `axis`.
+    """
     x = spelling.operand(0)
     shape, axis = shape_of(x), int(attribute(spelling.node, "axis", -1)) % len(shape_of(x))
     if int(attribute(spelling.node, "opset", 13)) >= 13:
@@ -108,6 +123,9 @@ def _softmax(spelling: Spelling) -> None:
 
 @spells("QLinearAveragePool", MICROSOFT)
 def _average_pool(spelling: Spelling) -> None:
+    """Spell a QLinearAveragePool as an AveragePool of real values, channels put first if they are
+    last.
+    """
     x, last = spelling.channels_first(spelling.input(0))
     shape = spelling.result_shape(last)
     y = spelling.add(
@@ -118,6 +136,9 @@ def _average_pool(spelling: Spelling) -> None:
 
 @spells("QLinearGlobalAveragePool", MICROSOFT)
 def _global_pool(spelling: Spelling) -> None:
+    """Spell a QLinearGlobalAveragePool as a GlobalAveragePool of real values, channels put
+    first.
+    """
     x, last = spelling.channels_first(spelling.input(0))
     y = spelling.add(
         "GlobalAveragePool", [spelling.operand(0, x=x)], shape=spelling.result_shape(last)
@@ -127,6 +148,7 @@ def _global_pool(spelling: Spelling) -> None:
 
 @spells("QLinearReduceMean", MICROSOFT)
 def _mean(spelling: Spelling) -> None:
+    """Spell a QLinearReduceMean as a ReduceMean of real values."""
     given = attribute(spelling.node, "axes")
     inputs = [spelling.operand(0)]
     if given is not None:
@@ -139,6 +161,7 @@ def _mean(spelling: Spelling) -> None:
 
 @spells("QLinearConcat", MICROSOFT)
 def _concat(spelling: Spelling) -> None:
+    """Spell a QLinearConcat as a Concat of real values; each part has three inputs."""
     parts = [spelling.operand(i) for i in range(2, len(spelling.node.inputs), 3)]
     shape = shape_of(spelling.node.outputs[0])
     spelling.finish(spelling.add("Concat", parts, spelling.attributes(), shape=shape), 0)
@@ -146,6 +169,7 @@ def _concat(spelling: Spelling) -> None:
 
 @spells("QLinearWhere", MICROSOFT)
 def _where(spelling: Spelling) -> None:
+    """Spell a QLinearWhere as a Where of real values."""
     inputs = [spelling.input(0), spelling.operand(1), spelling.operand(4)]
     shape = shape_of(spelling.node.outputs[0])
     y = spelling.add("Where", inputs, shape=shape, dtype=inputs[1].dtype)
@@ -154,7 +178,10 @@ def _where(spelling: Spelling) -> None:
 
 @spells("QGemm", MICROSOFT)
 def _gemm(spelling: Spelling) -> None:
-    """C counts in units of a · b · alpha; without y's scale the result is float32."""
+    """Spell a QGemm as a Gemm of real values; without y's scale the result is float32.
+
+    C counts in units of a · b · alpha. UnsupportedError where that unit is known at run time only.
+    """
     transposed = bool(attribute(spelling.node, "transB", 0))
     axis, alpha = 0 if transposed else 1, np.float32(attribute(spelling.node, "alpha", 1.0))
     factor = spelling.scale(4)
@@ -189,9 +216,10 @@ def _gemm(spelling: Spelling) -> None:
 
 
 def _requantise(op_type: str) -> Callable[[Spelling], None]:
-    """onnxruntime's QuantizeLinear and DequantizeLinear are ONNX's."""
+    """A function that spells onnxruntime's QuantizeLinear or DequantizeLinear as ONNX's."""
 
-    def rule(spelling: Spelling) -> None:
+    def spelled(spelling: Spelling) -> None:
+        """Replace the node by ONNX's operator with the same inputs."""
         value = spelling.node.outputs[0]
         kind = (
             spelling.attributes("output_dtype") if op_type == DEQUANTISE else spelling.attributes()
@@ -202,13 +230,13 @@ def _requantise(op_type: str) -> Callable[[Spelling], None]:
             )
         )
 
-    return rule
+    return spelled
 
 
 def _integer_product(
     spelling: Spelling, value: ir.Value, a_zero: ir.Value | None, b: int, b_zero: int
 ) -> ir.Value:
-    """MatMulInteger of `value` and input `b`, as float32."""
+    """MatMulInteger of `value` and input `b`, cast to float32; zero points may be absent."""
     inputs = [value, spelling.input(b), a_zero, spelling.optional(b_zero)]
     shape = shape_of(spelling.node.outputs[0])
     total = spelling.add("MatMulInteger", inputs, shape=shape, dtype=ir.DataType.INT32)
@@ -219,7 +247,9 @@ def _integer_product(
 def _scaled(
     spelling: Spelling, y: ir.Value, value: ir.Value, b: ir.Value, bias: ir.Value | None
 ) -> None:
-    """y · a · b + bias, where the scales a (one) and b (one or one per column) are given."""
+    """Replace the node by y · value · b + bias: one scale, one or one per column, a bias or
+    None.
+    """
     factor = spelling.add("Mul", [value, b], shape=shape_of(b) or shape_of(value))
     y = spelling.add("Mul", [y, factor], shape=shape_of(y))
     spelling.done(y if bias is None else spelling.add("Add", [y, bias], shape=shape_of(y)))
@@ -227,12 +257,14 @@ def _scaled(
 
 @spells("MatMulIntegerToFloat", MICROSOFT)
 def _matmul_to_float(spelling: Spelling) -> None:
+    """Spell a MatMulIntegerToFloat: an integer product, scaled to float32."""
     product = _integer_product(spelling, spelling.input(0), spelling.optional(4), 1, 5)
     _scaled(spelling, product, spelling.scale(2), spelling.scale(3), spelling.optional(6))
 
 
 @spells("DynamicQuantizeMatMul", MICROSOFT)
 def _dynamic_matmul(spelling: Spelling) -> None:
+    """Spell a DynamicQuantizeMatMul: x quantised while running, an integer product, scaled."""
     x = spelling.input(0)
     quantised = spelling.add(
         "DynamicQuantizeLinear", [x], shape=shape_of(x), dtype=ir.DataType.UINT8

@@ -55,6 +55,7 @@ pieced.layouts(follow)
 
 @table.lower
 def to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_qtable with its 256 entries; y may take x's place."""
     data = QuantisedTable.of(m, rq_of(c)).entries
     assert data is not None
     params = c.params(n=math.prod(stored(m.y)))
@@ -76,13 +77,17 @@ class Pieces:
 
     @property
     def nbytes(self) -> int:
-        """Of both tables."""
+        """The bytes of both tables."""
         return int(self.numbers.nbytes + self.literal.nbytes)
 
 
 def fitted(real: Array, want: Array, bits: int) -> tuple[Array, Array]:
-    """Numbers of every piece by least squares (int64 [pieces, 3]), and the quantised values they
-    give."""
+    """(numbers of every piece by least squares, int64 [pieces, 3]; quantised values that they
+    give).
+
+    `real` are the results in steps of y, `want` the quantised values, `bits` log2 of a piece's
+    length.
+    """
     d = np.arange(1 << bits, dtype=np.float64)
     powers = np.stack([np.ones_like(d), d, d * d])
     parts = real.reshape(-1, 1 << bits) @ np.linalg.pinv(powers)
@@ -95,8 +100,7 @@ def fitted(real: Array, want: Array, bits: int) -> tuple[Array, Array]:
 
 
 def pieces_of(real: Array, want: Array, bits: int, dtype: Any) -> Pieces:
-    """The table with pieces of 2^bits quantised values; those whose quantised values would be wrong
-    are listed."""
+    """The table with pieces of 2^`bits` quantised values; pieces that would be wrong are listed."""
     numbers, found = fitted(real, want, bits)
     ends = np.iinfo(
         dtype
@@ -104,6 +108,7 @@ def pieces_of(real: Array, want: Array, bits: int, dtype: Any) -> Pieces:
     fits = (found >= ends.min) & (found <= ends.max)
     off = np.where(fits, np.abs(found - want), 2).reshape(-1, 1 << bits)
     wrong = (off > 0).sum(1)
+    # One quantised value in SHARE may be one off, where float32 itself is close to a half.
     budget = want.size // SHARE
     order = np.argsort(wrong, kind="stable")
     kept = np.zeros(len(wrong), bool)
@@ -116,14 +121,14 @@ def pieces_of(real: Array, want: Array, bits: int, dtype: Any) -> Pieces:
 
 
 def smallest(real: Array, want: Array, dtype: Any) -> Pieces:
-    """The smallest table for these values and quantised values, lowest quantised value first."""
+    """The table with the fewest bytes among all lengths of pieces; lowest quantised value first."""
     top = min(max(SIZES), want.size.bit_length() - 1)
     sizes = [k for k in SIZES if k <= top]
     return min((pieces_of(real, want, k, dtype) for k in sizes), key=lambda t: t.nbytes)
 
 
 def made(m: Match) -> Pieces | None:
-    """The table; None where a node has no known value."""
+    """The table of a match; None where a node has no value that is known at compile time."""
     x, y = quantisation(m, "x"), quantisation(m, "y")
     low, high = x.range
     own = np.arange(low, high + 1)
@@ -138,6 +143,7 @@ def made(m: Match) -> Pieces | None:
 
 @pieced.check
 def pieces_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that x or y has 16 bits and the table is known and small enough."""
     conditions = (*known(m, "x", "y"), *some_wide(m))
     ready = yield from all_hold(conditions)
     if (yield from chain_fits(m)) and ready:
@@ -149,6 +155,7 @@ def pieces_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @pieced.lower
 def to_pieces(c: Recorder, m: Match) -> None:
+    """Record aot_qtable16 with its pieces and listed quantised values."""
     found = made(m)
     assert found is not None
     literal = found.literal if found.literal.size else np.zeros(1, found.literal.dtype)
