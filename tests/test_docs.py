@@ -46,6 +46,7 @@ EXECUTED = (
     "docs/accel.md",
     "docs/cmsis_nn.md",
     "docs/ethos_u.md",
+    "docs/ort.md",
     "docs/report.md",
     "docs/diff.md",
     "docs/python.md",

@@ -103,6 +103,7 @@ VENDORS = {
     "aot/vendor/cmsis_nn": "aot.vendor.cmsis_nn",
     "aot/vendor/dnnl": "aot.vendor.dnnl",
     "aot/vendor/ethos_u": "aot.vendor.ethos_u",
+    "aot/vendor/ort": "aot.vendor.ort",
     "aot/vendor/xnnpack": "aot.vendor.xnnpack",
     "aot/vendor/template/acme": "acme",
     "examples/vendor_csource/csource": "csource",

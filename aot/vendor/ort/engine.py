@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend: a pattern per operator, checks that ask onnxruntime, regions as one call each."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from aot.vendor import (
+    BF16,
+    F32,
+    OP,
+    S8,
+    U8,
+    Backend,
+    BackendOptions,
+    Case,
+    DType,
+    Limits,
+    Match,
+    NodeRef,
+    Operand,
+    Pattern,
+    Recorder,
+    RegionView,
+    UnsupportedError,
+    UsageError,
+    ValueRef,
+    case,
+    f32,
+    wildcard,
+)
+from aot.vendor.ort.network import INTERFACE, alone, computed, network, session
+
+NAME, HEADER, FOLDER = "ort", "aot_ort.h", Path(__file__).parent
+#: Operators that portable C does not compute and onnxruntime does, of fixed sizes.
+OTHERS = tuple(
+    f"com.microsoft.{name}"
+    for name in "BifurcationDetector CDist CropAndResize DynamicTimeWarping GridSample Inverse "
+    "MatMulBnb4 MatMulFpQ4 MaxpoolWithMask MoE NGramRepeatBlock QMoE SparseAttention Trilu "
+    "UnfoldTensor WordConvEmbedding".split()
+)
+#: The inputs and the outputs that one call can name, and the axes of each.
+MOST_TENSORS, MOST_AXES = 8, 8
+#: Results that a node may have.
+RESULTS = ("y", *(f"y{k}" for k in range(1, MOST_TENSORS)))
+
+
+def fits(m: Match) -> Iterable[tuple[bool, str]]:
+    """Conditions of a match: sizes that a call can say, no body, and that onnxruntime makes a
+    session of the node."""
+    clean = True
+    for name, value in m.values.items():
+        if value is not None and not value.is_const:
+            sized = value.rank <= MOST_AXES and 0 < math.prod(value.shape) < 2**31
+            clean = clean and sized
+            yield (
+                sized,
+                f"{name} is {list(value.shape)} (needs 1 to 2^31 elements, {MOST_AXES} axes)",
+            )
+    body = any(a.type.name in ("GRAPH", "GRAPHS") for a in m.root.ir.attributes.values())
+    yield not body, "a body (needs a node without one)"
+    if clean and not body:
+        try:
+            session(alone(m.root)[0])
+        except UnsupportedError as refused:
+            yield False, refused.what
+
+
+def types_of(
+    node: NodeRef, inputs: tuple[ValueRef | None, ...]
+) -> list[tuple[tuple[int, ...], DType]]:
+    """(shape, element type) of each result that onnxruntime computes for inputs that are zero.
+
+    UnsupportedError with the node where onnxruntime computes none, or a result has an element type
+    that is neither an input's nor float32, bfloat16 or one of 8 bits.
+    """
+    known = {d.numpy: d for d in (F32, S8, U8, BF16, *(v.dtype for v in inputs if v is not None))}
+    where = f"node {node.onnx_name}"
+    try:
+        results = computed(node)
+    except UnsupportedError as refused:
+        raise UnsupportedError(refused.what, where) from refused
+    odd = next((a.dtype for a in results if a.dtype not in known), None)
+    if odd is not None:
+        raise UnsupportedError(f"a result of type {odd}, which no input has", where)
+    return [(a.shape, known[a.dtype]) for a in results]
+
+
+def lower(c: Recorder, region: RegionView) -> None:
+    """A region as one call: its model, a session of it, and its tensors where they lie."""
+    model = network([m.root for _, m in region.matches], region.inputs, region.outputs)
+    count = len(region.matches)
+    c.covers([m for _, m in region.matches], f"onnxruntime: {count} operators, {len(model)} bytes")
+    held = c.const(np.frombuffer(model, np.uint8), "onnx")
+    made = c.state(
+        "aot_ort_open", held, c.params(bytes=len(model)), release="aot_ort_close", slots=3
+    )
+    params = c.params(
+        outputs=len(region.outputs),
+        inputs=len(region.inputs),
+        **_described(region.outputs, "out"),
+        **_described(region.inputs, "in"),
+    )
+    tensors: list[Operand] = []
+    for values, access in ((region.outputs, c.write), (region.inputs, c.read)):
+        tensors += [*map(access, values), *[None] * (MOST_TENSORS - len(values))]
+    c.call("aot_ort_run", made, *tensors, params, status=True)
+
+
+def _described(values: Sequence[ValueRef], side: str) -> dict[str, tuple[int, ...]]:
+    """Fields of tensors: element types (ONNX's numbers), sizes in bytes, ranks, extents."""
+    unused = (0,) * (MOST_TENSORS - len(values))
+    extents = [n for v in values for n in (*v.shape, *[0] * (MOST_AXES - v.rank))]
+    return {
+        f"{side}_type": (*(v.dtype.onnx for v in values), *unused),
+        f"{side}_bytes": (*(math.prod(v.shape) * v.dtype.nbytes for v in values), *unused),
+        f"{side}_rank": (*(v.rank for v in values), *unused),
+        f"{side}_shape": (*extents, *unused * MOST_AXES),
+    }
+
+
+def pattern_of(name: str) -> Pattern:
+    """The pattern of an operator with any number of inputs: `Conv`, `com.microsoft.CDist`."""
+    domain, _, op_type = name.rpartition(".")
+    graph = getattr(OP.domain(domain), op_type)(wildcard("xs"), _optional=-1)
+    made = Pattern(op_type, graph, NAME, RESULTS, folder=FOLDER, header=HEADER)
+    made.check(fits)
+    if domain.startswith("com."):
+        made.infer(types_of)
+    made.cases(lambda: CASES.get(name, ()))
+    return made
+
+
+def backend_for(operators: Sequence[str]) -> Backend:
+    """The backend that takes these operators."""
+    made = Backend(
+        NAME,
+        header=HEADER,
+        sources=("aot_ort.c", "aot_ort_api.h", HEADER),
+        link="onnxruntime::onnxruntime",
+        find="find_ort.cmake",
+        hint="pip install onnxruntime, or set ort_ROOT, a variable of CMake or of the environment, "
+        "to the folder that libonnxruntime.so lies in.",
+        definitions=(f"AOT_ORT_INTERFACE={INTERFACE}",),
+        configure=configure,
+        systems=("linux",),
+        limits=Limits(inputs=MOST_TENSORS, outputs=MOST_TENSORS),
+        folder=FOLDER,
+    )
+    made.patterns.extend(map(pattern_of, operators))
+    made.region(lower)
+    return made
+
+
+def configure(said: BackendOptions) -> Backend:
+    """The backend as the user asks for it: `ort`, or `ort:Softmax+com.microsoft.CDist`.
+
+    Raises UsageError for what is no operator, and for options.
+    """
+    if said.options:
+        key = next(iter(said.options))
+        raise UsageError(f"--backend-option ort.{key}: it has no options")
+    names = said.config.split("+") if said.config else OTHERS
+    for name in names:
+        domain, _, op_type = name.rpartition(".")
+        written = re.fullmatch(r"[A-Za-z_][\w.]*", name, re.ASCII) is not None
+        if not written or (not domain.startswith("com.") and not onnx.defs.has(op_type, domain)):
+            hint = "operators between plus signs: --backend ort:Softmax+com.microsoft.CDist"
+            raise UsageError(
+                f"--backend ort:{said.config}: ONNX has no operator {name!r}", hint=hint
+            )
+    return backend_for(names)
+
+
+#: Cases by operator, with results that NumPy computes: onnx.reference has none of the operators.
+CASES: dict[str, list[Case]] = {}
+
+
+def _cases() -> None:
+    x, y = f32(3, 4), f32(5, 4, seed=1)
+    square = f32(2, 3, 3, seed=2) + 4 * np.eye(3, dtype=np.float32)
+    gone = (x[:, None] - y[None]).astype(np.float32)
+    CASES["com.microsoft.CDist"] = [case(x, y, metric="sqeuclidean", expected=((gone**2).sum(2),))]
+    CASES["com.microsoft.Inverse"] = [case(square, expected=(np.linalg.inv(square),))]
+    CASES["com.microsoft.Trilu"] = [case(f32(4, 5), expected=(np.triu(f32(4, 5)),))]
+    CASES["com.microsoft.UnfoldTensor"] = [
+        case(
+            f32(2, 6),
+            size=3,
+            step=1,
+            expected=(np.lib.stride_tricks.sliding_window_view(f32(2, 6), 3, 1),),
+        )
+    ]
+
+
+_cases()
+backend = backend_for(OTHERS)
