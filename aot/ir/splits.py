@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+#: Elements that parts of an elementwise kernel are a multiple of.
+ELEMENTS = 256
+
 
 @dataclass(frozen=True, slots=True)
 class PartField:
@@ -53,6 +56,14 @@ class Split:
         """By units of `size` elements of the `count` elements that the parameter `member` says."""
         field = PartField(member, "count", scale=size, total=count)
         return cls(-(-count // size), (field,), tuple(moves), (), tile)
+
+    @classmethod
+    def elements(cls, count: int, *nbytes: int) -> tuple[Split, ...]:
+        """By `count` elements `n`, whose sizes in bytes are given for the arguments from 0 on.
+
+        Parts are whole vectors of any target, but for the last one.
+        """
+        return (cls.pieces("n", count, list(enumerate(nbytes)), tile=ELEMENTS),)
 
     def share(self, parts: int) -> float:
         """The share of the units that the largest of `parts` parts makes, from 0 to 1."""

@@ -14,6 +14,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, F32, S64
 from aot.ir.graph_nodes import NAN_ROWS, attribute, shape_of
+from aot.ir.splits import Split
 from aot.ops.conv_pack import ceil_div
 from aot.ops.conv_plan import TILES
 from aot.ops.matmul_views import Strided
@@ -160,6 +161,32 @@ def plan(sq: int, skv: int, depth: int, dv: int, group: int, vlen: int, latency:
     return min(packed, whole, key=lambda p: p.floats) if group == 1 else packed
 
 
+def _heads(
+    counts: tuple[int, int, int],
+    views: tuple[Strided, ...],
+    mask: ValueRef | None,
+    qk: ValueRef | None,
+) -> list[Split]:
+    """How threads share an attention: by batches, or by heads of the keys.
+
+    `counts` are batches, heads of the keys, and heads of queries for each of these; `views` are q,
+    k, v and y. Scores `qk` have no steps of their own, so that heads of one batch are apart alone.
+    """
+    batch, kv_heads, group = counts
+    step, scores = mask_steps(mask), 0 if qk is None else math.prod(qk.shape[2:])
+    size = 0 if mask is None else mask.dtype.nbytes
+    found = []
+    for axis, (member, count) in enumerate((("batch", batch), ("kv_heads", kv_heads))):
+        wide = group if axis else 1
+        q, k, v, y = (4 * view.strides[axis] for view in views)
+        heads = wide if axis else kv_heads * group
+        moves = [(0, y * wide), (1, 4 * scores * heads), (2, q * wide), (3, k), (4, v)]
+        moves += [(5, size * step[axis] * wide), *[(6, 8)] * (axis == 0)]
+        if axis == 0 or qk is None or batch == 1:
+            found.append(Split.pieces(member, count, moves))
+    return found
+
+
 @attention.lower
 def to_kernel(c: Recorder, m: Match) -> None:
     """Record aot_attention_f32, which reads and writes operands by the steps of their views.
@@ -223,6 +250,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
         },
         inplace=[(m.y, m.q)] if same and alone else (),
         macs=batch * heads * sq * skv * (d + dv),
+        splits=_heads((batch, kv_heads, group), (q, k, v, y), m.mask, qk),
     )
 
 

@@ -89,6 +89,10 @@ def combine(
         instance=instances(space, names) | ({"ACT": act} if header == HEADER else {}),
         header=header,
         inplace=reusable(space, y, operands) if wide else (),
+        splits=space.splits(
+            y.dtype.nbytes if isinstance(y, ValueRef) else dtype.nbytes,
+            *[dtype.nbytes] * len(operands),
+        ),
     )
 
 

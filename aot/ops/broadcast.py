@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir import layout as lay
+from aot.ir.splits import ELEMENTS, PartField, Split
 from aot.vendor import Handle, Recorder, UnsupportedError, ValueRef
 
 Shape = tuple[int, ...]
@@ -34,6 +36,18 @@ class Space:
     def covers(self, operand: int) -> bool:
         """Whether the operand has every element of the result (so may share its memory)."""
         return all(s or d == 1 for s, d in zip(self.strides[operand], self.dims, strict=True))
+
+    def splits(self, made: int, *sizes: int) -> tuple[Split, ...]:
+        """How threads share a kernel over the space: by the outermost axis longer than 1.
+
+        An element has `made` bytes in the result, argument 0, and so many in each operand.
+        """
+        axis = next((i for i, n in enumerate(self.dims) if n > 1), DIMS - 1)
+        steps = [size * s[axis] for size, s in zip(sizes, self.strides, strict=True)]
+        field = PartField("dims", "count", index=axis)
+        moves = enumerate([made * math.prod(self.dims[axis + 1 :]), *steps])
+        tile = ELEMENTS if axis == DIMS - 1 else 1
+        return (Split(self.dims[axis], (field,), tuple(moves), tile=tile),)
 
 
 def collapses(out: Shape, operands: Sequence[Shape]) -> Iterator[tuple[bool, str]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, array, attribute
+from aot.ir.splits import Split
 from aot.normalise.decompose import Body, decompose
 from aot.ops.conv_pack import ceil_div, pack_bias
 from aot.ops.conv_plan import TILES
@@ -135,6 +136,9 @@ def to_kernel(c: Recorder, m: Match) -> None:
     rows = math.prod(m.x.shape[:-1])
     width = min(o, ceil_div(m.N, c.vlen)) * c.vlen
     params = c.params(m=rows, n=m.N, k=m.K, block=m.block_size, run=run)
+    panel = o * c.vlen  # columns; a result has one row where threads share them
+    sizes = (4, 0, ceil_div(m.K, 2), 8 * ceil_div(m.K, m.block_size), 4)
+    moves = [(k, panel * size) for k, size in enumerate(sizes) if size]
     c.call(
         "aot_matmul_f32_q4",
         m.y,
@@ -146,6 +150,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
         params,
         instance={"P": p, "O": o},
         macs=rows * m.K * m.N,
+        splits=[Split.pieces("n", m.N, moves, panel)] * (rows == 1),
     )
 
 

@@ -13,6 +13,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import Along, AtLeast, AxisOf, Rowwise
+from aot.ir.splits import Split
 from aot.ir.value_traits import Scales
 from aot.normalise.attributes import canonical
 from aot.ops.binary import combine
@@ -120,11 +121,8 @@ def normalise_lines(
     """
     axis = m.axis % m.x.rank
     shape = m.x.shape[axis:]
-    params = c.params(
-        rows=math.prod(m.x.shape[:axis]),
-        n=math.prod(shape),
-        epsilon=float(np.float32(m.epsilon)),
-    )
+    rows, row = math.prod(m.x.shape[:axis]), 4 * math.prod(shape)
+    params = c.params(rows=rows, n=math.prod(shape), epsilon=float(np.float32(m.epsilon)))
     flags = {"RMS": rms, "BIAS": bias, "MEAN": mean, "INVSTD": invstd}
     c.call(
         "aot_layernorm_f32",
@@ -138,6 +136,7 @@ def normalise_lines(
         instance={k: v if isinstance(v, int) else int(v is not None) for k, v in flags.items()},
         header=HEADER,
         inplace=[(m.y, m.x)],
+        splits=[Split.pieces("rows", rows, [(0, row), (1, 4), (2, 4), (3, row)])],
     )
 
 

@@ -15,6 +15,7 @@ from aot.ir.dtypes import F32, F64, S8, U8
 from aot.ir.graph_nodes import SAME, attribute, dtype_of, shape_of
 from aot.ir.operators import AUTO_PAD, AtLeast, Moves, Reduces, Window
 from aot.ir.rows import Planes, Rowwise, Window as RowWindow
+from aot.ir.splits import Split
 from aot.ir.value_traits import Averages
 from aot.normalise.pools import over_space
 from aot.ops.registry import op
@@ -105,6 +106,13 @@ def geometry(c: Recorder, m: Match, order: int = 0) -> ParamFields:
     )
 
 
+def _planes(m: Match) -> tuple[Split, ...]:
+    """How threads share a pool: by planes of channels, or of blocks of channels."""
+    planes = math.prod(stored(m.x)[:2])
+    one = [math.prod(stored(v)[2:]) * v.dtype.nbytes for v in (m.y, m.x)]
+    return (Split.pieces("planes", planes, list(enumerate(one))),)
+
+
 def follows_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str, Layout]:
     """The layouts: blocked x is pooled in blocks, unless it is float64 or indices are read."""
     layout = incoming["x"]
@@ -151,7 +159,8 @@ def max_to_kernel(c: Recorder, m: Match) -> None:
     if m.x.layout.blocked and m.x.dtype is not F32:
         instance = {"V": m.x.layout.block, "U": int(m.x.dtype is U8)}
         kernel = "aot_maxpool_s8_blocked"
-        c.call(kernel, m.y, m.x, geometry(c, m), instance=instance, rowwise=_max_rowwise(m))
+        operands = m.y, m.x, geometry(c, m)
+        c.call(kernel, *operands, instance=instance, rowwise=_max_rowwise(m), splits=_planes(m))
         return
     if m.x.layout.blocked:
         c.call(
@@ -161,6 +170,7 @@ def max_to_kernel(c: Recorder, m: Match) -> None:
             geometry(c, m),
             instance={"KW": _width(m), "SW": _shared(m)},
             header="aot_pool_f32_blocked.h",
+            splits=_planes(m),
         )
         return
     kernel = f"aot_maxpool_{m.x.dtype.short}"
@@ -216,6 +226,7 @@ def average_to_kernel(c: Recorder, m: Match) -> None:
             geometry(c, m),
             instance={"KW": _width(m), "PADDED": padded},
             header="aot_pool_f32_blocked.h",
+            splits=_planes(m),
         )
         return
     kernel, params = f"aot_avgpool_{m.x.dtype.short}", geometry(c, m)
@@ -266,6 +277,7 @@ def _global(c: Recorder, m: Match, kind: int) -> None:
         instance={"KIND": kind},
         header="aot_globalpool_f32.h",
         rowwise=_rowwise(m, kernel, planes, c.vlen),
+        splits=_planes(m),
     )
 
 

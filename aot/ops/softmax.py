@@ -10,6 +10,7 @@ import numpy as np
 
 from aot.ir.dtypes import F64
 from aot.ir.operators import Along, AxisOf, Exact
+from aot.ir.splits import Split
 from aot.ops.kernels import FLOATS
 from aot.ops.registry import op
 from aot.vendor import Match, Recorder, UnsupportedError
@@ -45,6 +46,7 @@ for _name, _log in (("Softmax", 0), ("LogSoftmax", 1)):
                 hint="use --accuracy normal, or float32",
             )
         params = c.params(outer=outer, axis=axis, inner=inner)
+        line = axis * inner * m.x.dtype.nbytes
         c.call(
             f"aot_softmax_{m.x.dtype.short}",
             m.y,
@@ -52,6 +54,7 @@ for _name, _log in (("Softmax", 0), ("LogSoftmax", 1)):
             params,
             instance={"LOG": log},
             inplace=[(m.y, m.x)],
+            splits=[Split.pieces("outer", outer, [(0, line), (1, line)])],
         )
 
     @_made.cases

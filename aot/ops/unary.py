@@ -12,6 +12,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, attribute
 from aot.ir.operators import Elementwise, Exact, OneOf, Trait
+from aot.ir.splits import Split
 from aot.ir.value_traits import Clamp, Curve
 from aot.normalise.affine import scales
 from aot.ops.broadcast import stored
@@ -58,6 +59,7 @@ def emit(c: Recorder, m: Match, kernel: str, a: float = 0, b: float = 0, d: floa
         params,
         header=header,
         inplace=[(m.y, m.x)] if same else (),
+        splits=Split.elements(elements(m), m.y.dtype.nbytes, m.x.dtype.nbytes),
     )
 
 

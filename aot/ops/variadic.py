@@ -12,6 +12,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, shape_of
 from aot.ir.operators import Commutative, Elementwise, Exact, Moves, Trait
+from aot.ir.splits import Split
 from aot.ir.value_traits import Curve
 from aot.normalise.arithmetic import in_pairs, plainer
 from aot.normalise.clips import one_sided
@@ -52,6 +53,7 @@ def chain(c: Recorder, m: Match, kernel: str, scale: float | None = None) -> Non
         params,
         header=header_of("affine", m.y.dtype, HEADER, c.accuracy),
         inplace=[(m.y, so_far[0])],
+        splits=Split.elements(math.prod(stored(m.y)), *[m.y.dtype.nbytes] * 2),
     )
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as c
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -15,10 +16,13 @@ import pytest
 import aot
 from abi import loader as L, toy
 from abi.loader import Library, aligned, dl
+from aot.cli import main
+from corpus_models import corpus, seeded
 from graphs import model
 
-NO_THREADS = 24
+FULL = bool(os.environ.get("AOT_FULL"))
 MOST = 5
+SHAPES = {"y": (1, 200), "z": (280, 72), "at": (8, 205, 47), "u": (40, 1927)}
 
 
 def network() -> onnx.ModelProto:
@@ -45,14 +49,32 @@ def network() -> onnx.ModelProto:
         ("Transpose", "j", "t", {"perm": [0, 2, 1]}),
         ("MatMul", "j t", "k"),
         ("Sigmoid", "k", "l"),
+        ("Reshape", "f eight", "q8"),
+        ("Transpose", "q8", "t8", {"perm": [0, 2, 1]}),
+        ("MatMul", "q8 t8", "sc"),
+        ("Softmax", "sc", "sm"),
+        ("MatMul", "sm q8", "at"),
+        ("Mul", "f b", "fb"),
+        ("Erf", "fb", "er"),
+        ("MaxPool", "er", "mp", {"kernel_shape": [3, 3], **pads}),
+        ("Reshape", "mp lines", "ml"),
+        ("LayerNormalization", "ml scale", "ln"),
+        ("Softmax", "ln", "u"),
         ("MatMul", "l j", "m"),
         ("Reshape", "m rows", "n"),
         ("MatMul", "n p", "z"),
     ]
     consts = {k: weights(*s) for k, s in shapes.items()}
-    for name, to in (("heads", [8, 40, 63]), ("rows", [280, 72]), ("one", [1, 4032])):
+    consts["scale"] = weights(1927, 1)[:, 0]
+    for name, to in (
+        ("heads", [8, 40, 63]),
+        ("rows", [280, 72]),
+        ("one", [1, 4032]),
+        ("lines", [40, 1927]),
+        ("eight", [8, 205, 47]),
+    ):
         consts[name] = np.array(to, np.int64)
-    return model(rows, {"x": [1, 3, 41, 47]}, {"y": [1, 200], "z": [280, 72]}, consts)
+    return model(rows, {"x": [1, 3, 41, 47]}, SHAPES, consts)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +99,7 @@ class Run:
 
     def outputs(self) -> bytes:
         x = np.random.default_rng(1).standard_normal((1, 3, 41, 47), np.float32)
-        made = [np.zeros(s, np.float32) for s in ((1, 200), (280, 72))]
+        made = [np.zeros(s, np.float32) for s in SHAPES.values()]
         assert self.lib.run(self.ctx, [dl(x)], [dl(y) for y in made]) == L.OK
         assert all(y.std() > 0 for y in made)
         return b"".join(y.tobytes() for y in made)
@@ -92,7 +114,9 @@ def test_outputs_do_not_depend_on_threads(built: aot.Bundle) -> None:
     split = {kernels[s["call"]] for s in built.manifest["threads"]["calls"]}
     assert split >= {
         *("aot_conv_f32_plain", "aot_winograd_f32_blocked", "aot_dwconv_f32_blocked"),
-        *("aot_conv_f32_blocked", "aot_gemm_f32", "aot_matmul_f32"),
+        *("aot_conv_f32_blocked", "aot_gemm_f32", "aot_matmul_f32", "aot_attention_f32"),
+        *("aot_mul_f32", "aot_erf_f32", "aot_maxpool_f32_blocked", "aot_layernorm_f32"),
+        "aot_softmax_f32",
     }
     run = Run(built)
     assert run.threads() == (L.OK, MOST)
@@ -204,3 +228,41 @@ def test_no_race(built: aot.Bundle, tmp_path: Path) -> None:
         env = {**os.environ, "AOT_THREADS": threads, "TSAN_OPTIONS": "exitcode=66"}
         done = subprocess.run(runner, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0 and "ThreadSanitizer" not in done.stderr, done.stderr[:3000]
+
+
+#: Of the real models: every run makes those that are quick to build.
+REAL: dict[str, tuple[str, ...]] = {"mlperf_ic_int8": ()}
+MORE: dict[str, tuple[str, ...]] = {
+    "mobilenetv2_int8": (),
+    "silero_vad_16k_flat": (),
+    "mlperf_vww_int8": (),
+}
+MORE |= {n: ("--accuracy", "strict") for n in ("minilm_l3_v512", "ultraface_rfb320", "resnet50")}
+
+
+@pytest.mark.parametrize("name", REAL | MORE if FULL else REAL)
+def test_bits_of_a_bundle_without_threads(
+    name: str, models_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Integers, and floats with --accuracy strict: on random inputs, states handed on."""
+    own = seeded if name == "resnet50" else corpus
+    model = own(models_folder, name, tmp_path)
+    found = set()
+    for threads in ("", "1", "2", "3", "5"):
+        out, env = tmp_path / ("many" if threads else "one"), {**os.environ, "AOT_THREADS": threads}
+        if threads in ("", "1"):
+            options = [
+                *model.options(),
+                *(REAL | MORE)[name],
+                *(["--threads", "5"] if threads else []),
+            ]
+            assert main([str(model.path), "-o", str(out), "-q", "--name", "net", *options]) == 0
+            toy.run("cmake", "--build", str(out), "--target", "net-runner")
+        manifest = json.loads((out / "bundle/manifest.json").read_text())
+        files = [out / f"{i}.bin" for i in range(len(manifest["outputs"]))]
+        command = [str(out / "bin/net"), "--fill", "3", "--warmup", "2", "--repeat", "1"]
+        for i, file in enumerate(files):
+            command += ["--output", f"{i}={file}"]
+        toy.run(*command, env=env)
+        found.add(b"".join(f.read_bytes() for f in files))
+    assert len(found) == 1 and capfd.readouterr().err == ""

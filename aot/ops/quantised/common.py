@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from aot.ir.dtypes import S8, S16, U8, U16
+from aot.ir.splits import Split
 from aot.ops.broadcast import collapse, stored
 from aot.ops.registry import portable
 from aot.vendor import Handle, Match, Pattern, Recorder, ValueRef
@@ -108,8 +109,9 @@ def signed_result(c: Recorder, y: ValueRef) -> Iterator[ValueRef | Handle]:
 
 def flip(c: Recorder, y: Any, x: Any, like: ValueRef) -> None:
     """Record y = x with the top bit of every quantised value flipped: int8 to uint8 or back."""
-    params = c.params(n=math.prod(stored(like)))
-    c.call("aot_qflip", y, x, params, inplace=[(y, x)])
+    size = math.prod(stored(like))
+    splits = Split.elements(size, 1, 1)
+    c.call("aot_qflip", y, x, c.params(n=size), inplace=[(y, x)], splits=splits)
 
 
 def batched(m: Match) -> dict[str, Any]:

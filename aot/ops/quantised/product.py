@@ -256,7 +256,7 @@ def record(c: Recorder, m: Match, found: QuantisedProduct, more: Epilogue = NOTH
             inplace=[] if place is None else [(made, place)],
             macs=shape.macs,
             rowwise=rowwise if call.rows_apart and rq != SUMS else None,
-            splits=shape.splits(*[7] * behind),
+            splits=shape.splits(*[7] * (behind and more.pieces is None)),
         )
 
 

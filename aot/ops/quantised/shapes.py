@@ -4,7 +4,7 @@ weights."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,6 @@ from aot.ir.graph_nodes import Array
 from aot.ir.rows import Rowwise, Window
 from aot.ir.splits import Split
 from aot.target import Target
-from aot.vendor.requant import SUMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +96,17 @@ class QConv:
         return Rowwise(self.oh, (0, *others), window, fields, most=most)
 
     def splits(self, *others: int) -> tuple[Split, ...]:
-        """How threads share the kernel: by rows, of which arguments `others` are read likewise."""
-        if self.kind != "fc":
-            return (Split.rows(self.oh, *others),)
-        size = 4 if self.rq == SUMS else 1
-        return (Split.pieces("m", self.ow, [(0, size * self.oc), (1, self.ic)]),)
+        """How threads share the kernel: by rows, of which arguments `others` are read likewise.
+
+        The rows of a matrix product are the pixels of one row.
+        """
+        rows = [(0, self.oc), (1, self.ic)]
+        if self.kind == "fc":
+            return (Split.pieces("m", self.ow, rows),)
+        if self.oh == self.kh == self.kw == self.sw == self.n == 1 and self.iw == self.ow:
+            one = Split.pieces("ow", self.ow, [*rows, *((k, self.oc) for k in others)])
+            return (replace(one, fields=(*one.fields, replace(one.fields[0], member="iw"))),)
+        return (Split.rows(self.oh, *others),)
 
     def fields(self) -> dict[str, int]:
         """The kernel's parameters for all rows of the output."""

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.graph_nodes import Array
+from aot.ir.splits import Split
 from aot.ops.broadcast import stored
 from aot.ops.quantised.common import quantised, some_wide, type_constants
 from aot.vendor import Case, Match, Recorder
@@ -58,8 +59,10 @@ def to_kernel(c: Recorder, m: Match) -> None:
     """Record aot_qtable with its 256 entries; y may take x's place."""
     data = QuantisedTable.of(m, rq_of(c)).entries
     assert data is not None
-    params = c.params(n=math.prod(stored(m.y)))
-    c.call("aot_qtable", m.y, m.x, c.const(data, "table"), params, inplace=[(m.y, m.x)])
+    size = math.prod(stored(m.y))
+    params = c.params(n=size)
+    operands, splits = (m.y, m.x, c.const(data, "table"), params), Split.elements(size, 1, 1)
+    c.call("aot_qtable", *operands, inplace=[(m.y, m.x)], splits=splits)
 
 
 # -- 16-bit quantised values
