@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
@@ -164,7 +165,7 @@ def compile_to(
         compiled = compile_model(opened, options, progress, watch)
     except UnsupportedError as error:
         raise with_cut(error, opened, options, partition_model) from None
-    check_budgets(compiled, options)
+    check_budgets(compiled, options, partial(compile_model, opened))
     packages = {kind: package_files(kind, compiled) for kind in options.package}
     progress("write")
     with change:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NoReturn
 
-from aot.errors import TargetError, UnsupportedError, some
+from aot.errors import AotError, TargetError, UnsupportedError, shell_word, some
 from aot.ir.graph_nodes import CONTROL
 from aot.ir.program import Program, Role
 from aot.options import Options
@@ -26,18 +27,66 @@ LEAST_STACK = 192
 MOST_BYTES = (1 << 31) - (1 << 20)
 
 
-def check_budgets(compiled: Compiled, options: Options) -> None:
-    """Raise if a budget of `options` is exceeded, or C is used where a backend is required."""
+#: Compiles the same model with other options.
+Again = Callable[[Options], Compiled]
+
+
+def check_budgets(compiled: Compiled, options: Options, again: Again) -> None:
+    """Raise if a budget of `options` is exceeded, or C is used where a backend is required.
+
+    The error says how many bytes each remedy needs, which `again` is asked for.
+    """
     if options.require_backend:
         check_backends(compiled.partition, compiled.program)
     _check_board(compiled, options)
     _check_addresses(compiled)
-    _check_flash(compiled, options)
+    _check_flash(compiled, options, again)
     _check_stack(compiled, options)
-    _check_ram(compiled, options)
+    _check_ram(compiled, options, again)
 
 
-def _check_ram(compiled: Compiled, options: Options) -> None:
+def _remedies(
+    trials: Mapping[str, Options],
+    bytes_of: Callable[[Compiled], int | None],
+    needed: int,
+    again: Again,
+) -> list[str]:
+    """For each of `trials`, options by their spelling, the bytes that they need, the fewest first;
+    those that do not compile, need no less than `needed` or have no bound are left out.
+    """
+    found = []
+    for spelled, options in trials.items():
+        try:
+            size = bytes_of(again(options))
+        except AotError:
+            continue
+        if size is not None and size < needed:
+            found.append((size, spelled))
+    return [f"{spelled} needs {size} bytes" for size, spelled in sorted(found)]
+
+
+def _ram_trials(compiled: Compiled, options: Options) -> dict[str, Options]:
+    """Options that may need less RAM, by their spelling."""
+    trials = {}
+    if options.objective != "ram":
+        trials["--objective ram"] = replace(options, objective="ram")
+    inputs = compiled.manifest["inputs"]
+    if not options.push and len(inputs) == 1 and compiled.program.io == "arena":
+        name = str(inputs[0]["name"])
+        trials[f"--push {shell_word(name)}"] = replace(options, push=name)
+    return trials
+
+
+def _ram_of(compiled: Compiled) -> int | None:
+    """Bytes of arena, variables and stack; None where no bound of the stack is known."""
+    memory = compiled.manifest["memory"]
+    if memory["stack_bytes"] is None:
+        return None
+    variables = int(memory["static_bytes"]) + int(memory.get("vendor_bytes", 0))
+    return compiled.plan.arena_bytes + variables + int(memory["stack_bytes"])
+
+
+def _check_ram(compiled: Compiled, options: Options, again: Again) -> None:
     """Raise TargetError if the bytes that `aotc size` calls RAM are more than `--ram` allows.
 
     They are the arena, the variables of the bundle and of vendors, and the stack, each in bytes. A
@@ -48,15 +97,16 @@ def _check_ram(compiled: Compiled, options: Options) -> None:
     memory = compiled.manifest["memory"]
     if memory["stack_bytes"] is None:
         _stack_unknown(compiled, f"--ram {options.ram}", "--ram")
-    variables = int(memory["static_bytes"]) + int(memory.get("vendor_bytes", 0))
-    arena, stack = compiled.plan.arena_bytes, int(memory["stack_bytes"])
-    if arena + variables + stack <= options.ram:
+    needed, arena, stack = _ram_of(compiled), compiled.plan.arena_bytes, int(memory["stack_bytes"])
+    assert needed is not None
+    if needed <= options.ram:
         return
+    known = _remedies(_ram_trials(compiled, options), _ram_of, needed, again)
     raise TargetError(
-        f"--ram {options.ram}: {arena + variables + stack} bytes are needed (arena {arena}, "
-        f"variables {variables}, stack {stack})",
+        f"--ram {options.ram}: {needed} bytes are needed (arena {arena}, "
+        f"variables {needed - arena - stack}, stack {stack})",
         _peak_text(compiled.program),
-        _help(options, compiled.program),
+        "; ".join([*known, _help(compiled.program)]),
     )
 
 
@@ -133,7 +183,13 @@ def budgeted(target: Target, options: Options) -> Target:
     return replace(target, stack=options.stack) if target.board else target
 
 
-def _check_flash(compiled: Compiled, options: Options) -> None:
+def _flash_of(compiled: Compiled) -> int:
+    """Bytes of constants, and on hosts of code by the estimate."""
+    code = 0 if compiled.target.board else code_estimate(compiled.program, compiled.target)
+    return int(compiled.manifest["memory"]["constants_bytes"]) + code
+
+
+def _check_flash(compiled: Compiled, options: Options, again: Again) -> None:
     """Raise TargetError if constants and code are more bytes than `--flash` allows.
 
     On hosts the bytes of code are an estimate (`code_estimate`); for boards only constants count
@@ -143,9 +199,14 @@ def _check_flash(compiled: Compiled, options: Options) -> None:
     if options.flash is None:
         return
     constants = int(compiled.manifest["memory"]["constants_bytes"])
-    code = 0 if compiled.target.board else code_estimate(compiled.program, compiled.target)
+    code = _flash_of(compiled) - constants
     if constants + code <= options.flash:
         return
+    trials = {
+        "--objective flash": replace(options, objective="flash"),
+        "--specialise none": replace(options, specialise="none"),
+    }
+    known = _remedies(trials, _flash_of, constants + code, again)
     sizes = sorted((-int(n["constant_bytes"]), n["call"]) for n in compiled.manifest["nodes"])
     calls = compiled.program.calls
     largest = [
@@ -155,7 +216,7 @@ def _check_flash(compiled: Compiled, options: Options) -> None:
         f"--flash {options.flash}: constants take {constants} bytes"
         + (f", code about {code}" if code else ""),
         f"nodes with the most bytes: {', '.join(largest)}",
-        "a quantised model has a quarter of a float32 model's constants",
+        "; ".join([*known, "a quantised model has a quarter of a float32 model's constants"]),
     )
 
 
@@ -247,11 +308,9 @@ def _saves_scratch(program: Program, objective: str) -> bool:
     return objective != "ram" and any(program.tensor(n).role is Role.SCRATCH for n in live)
 
 
-def _help(options: Options, program: Program) -> str:
+def _help(program: Program) -> str:
     if program.segments:
         return "calls are made row by row already: a smaller input shape, or narrower layers"
-    if _saves_scratch(program, options.objective):
-        return f"{SCRATCH}; a smaller input shape saves the rest"
     return "a smaller input shape, or a model with narrower layers there"
 
 

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import aot
 from aot.cli import main
-from aot.errors import UsageError
+from aot.errors import TargetError, UsageError
 from aot.options import Options
 from targets.images import DIGITS, digits, need_tools
 
@@ -36,6 +38,22 @@ def test_constants_alone_exceed_the_flash(
     assert not (tmp_path / "o").exists()
     assert main([*words[:3], "--flash", "30K", "--no-configure"]) == 1  # with the host's code
     assert "code about" in capsys.readouterr().err
+
+
+def test_remedies_have_the_bytes_that_planning_with_them_gives(tmp_path: Path) -> None:
+    model = DIGITS.with_name("digits_int8.onnx")
+    given: dict[str, Any] = {"target": "x86-64-v4-vnni", "configure": False}
+    with pytest.raises(TargetError) as missed:
+        aot.compile(model, tmp_path / "o", ram=2048, **given)
+    smallest = aot.compile(model, tmp_path / "r", objective="ram", **given).manifest["memory"]
+    needed = sum(smallest[k] for k in ("arena_bytes", "static_bytes", "stack_bytes"))
+    assert f"--objective ram needs {needed} bytes; " in missed.value.hint
+    with pytest.raises(TargetError) as missed:
+        aot.compile(DIGITS, tmp_path / "o", flash=8000, configure=False)
+    small = aot.compile(DIGITS, tmp_path / "f", objective="flash", configure=False)
+    constants = small.manifest["memory"]["constants_bytes"]
+    found = re.search(r"--objective flash needs (\d+) bytes", missed.value.hint)
+    assert found and constants < int(found[1]) < constants + 50_000
 
 
 def test_the_linker_knows_the_flash(tmp_path: Path) -> None:
