@@ -50,24 +50,42 @@ MORE: tuple[tuple[str, Act], ...] = (
 
 
 def _keeps_zero(act: Act) -> bool:
+    """Whether the function maps 0 to 0, so that the pad lanes of blocked channels stay zero."""
+    # kind 1 clips to [alpha, beta], kind 17 is alpha * x + beta
     if act.kind == 1:
         return act.alpha <= 0.0 <= act.beta
     return act.kind in KEEP_ZERO or (act.kind == 17 and act.beta == 0.0)
 
 
 def _declare_unary(made: Pattern, act_of: Callable[[Match], Act]) -> None:
+    """Add checks, layouts and lowering to `made`, a pattern of one tensor v and one result y.
+
+    `act_of(match)` gives the number of the library's function and its two constants. The pattern is
+    changed in place.
+    """
+
     @made.check
     def fits(m: Match) -> Checks:
+        """Check that v is a tensor of float32, or of bfloat16 except for Round, and is not
+        empty.
+        """
         yield from floats(m.v, kinds=(F32,) if made.name == "round" else TYPES)
 
     @made.layouts
     def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        """Keep the layout in which v arrives; y has zero pad lanes only if the function maps 0 to
+        0.
+        """
         x = incoming["v"]
         kept = x if _keeps_zero(act_of(m)) else Layout(x.block)
         return {"v": x, "y": kept}
 
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
+        """Record the primitive and its call over all stored elements of v, pad lanes included.
+
+        The result y may share the memory of v.
+        """
         act = act_of(m)
         n = stored_elements(m.v)
         params = c.params(type=type_of(m.v), n=n, act=act.kind, alpha=act.alpha, beta=act.beta)
@@ -76,10 +94,12 @@ def _declare_unary(made: Pattern, act_of: Callable[[Match], Act]) -> None:
 
 
 def _single(op_type: str) -> Callable[..., Any]:
+    """A function that builds the graph of one operator `op_type` of one operand v."""
     return lambda op, v: getattr(op, op_type)(v)
 
 
 def _always(act: Act) -> Callable[[Match], Act]:
+    """A function that gives the same `act` for every match."""
     return lambda m: act
 
 
@@ -94,6 +114,9 @@ for _name, _value in MORE:
 
 
 def _power(m: Match) -> Act:
+    """The library's power function (kind 18: alpha * x ** beta) with the constant exponent `m.e` as
+    beta.
+    """
     return Act(18, 1.0, float(np.asarray(m.e.data).reshape(())))
 
 
@@ -133,12 +156,20 @@ def slope_fits(m: Match) -> Checks:
 
 @prelu.layouts
 def prelu_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Keep channels in blocks where x arrives in blocks; {}, all plain, otherwise.
+
+    The pad lanes of y are zero, because a PRelu of zero is zero.
+    """
     x = incoming["x"]
     return {"x": x, "y": blocks(m.x.shape, x.block)} if x.block in BLOCKS else {}
 
 
 @prelu.lower
 def to_prelu(c: Recorder, m: Match) -> None:
+    """Record the primitive of a PRelu and its call.
+
+    The constant slope gets leading axes of extent 1 until it has the rank of x.
+    """
     slope = np.asarray(m.s.data)
     slope = slope.reshape((1,) * (m.x.rank - slope.ndim) + slope.shape)
     params = c.params(
@@ -176,10 +207,16 @@ def _operands(m: Match) -> tuple[ValueRef, ValueRef] | None:
 
 
 def _declare_binary(op_type: str) -> None:
+    """Declare the pattern of one operator (a key of `KINDS`) of two tensors a and b with
+    result y.
+    """
     made = declare(op_type.lower(), ("a", "b"), lambda op, a, b: getattr(op, op_type)(a, b))
 
     @made.check
     def fits(m: Match) -> Checks:
+        """Check types, a rank of at most 6, and that an operand that may come first has the shape
+        of y.
+        """
         yield from floats(m.a, m.b)
         yield m.y.rank <= 6, f"rank {m.y.rank} (at most 6)"
         shapes = f"operands {list(m.a.shape)} and {list(m.b.shape)}"
@@ -187,6 +224,11 @@ def _declare_binary(op_type: str) -> None:
 
     @made.layouts
     def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        """Blocks of `vlen` channels for a, b and y if an operand that is no constant arrives in
+        blocks.
+
+        The answer is {}, all plain, if the shapes of a and b differ or if no fast kernels exist.
+        """
         arrive = [incoming[n] for n in ("a", "b") if not m.values[n].is_const]  # type: ignore[union-attr]
         if (
             m.a.shape != m.b.shape
@@ -195,11 +237,17 @@ def _declare_binary(op_type: str) -> None:
         ):
             return {}
         both = blocks(m.a.shape, vlen)
+        # 0 / 0 is NaN: pad lanes of a quotient are not zero
         kept = both if KINDS[op_type] != DIV else Layout(both.block)
         return {"a": both, "b": both, "y": kept}
 
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
+        """Record the primitive and its call; y may share the memory of the operand of its shape.
+
+        Operands of equal shape become vectors of all stored elements. The smaller operand gets
+        leading axes of extent 1 otherwise.
+        """
         pair = _operands(m)
         assert pair is not None
         x, x1 = pair
@@ -222,6 +270,7 @@ for _op in KINDS:
 
 
 def _affine(op: Any, x: Any, s: Any, t: Any) -> Any:
+    """The graph x * s + t."""
     return op.Add(op.Mul(x, s), t)
 
 
@@ -232,13 +281,21 @@ def _per_channel(value: ValueRef, x: ValueRef) -> bool:
 
 
 def _declare_affine(relu: bool) -> None:
+    """Declare the pattern x * s + t with one factor and one term per channel, with a Relu if
+    `relu`.
+    """
+
     def build(op: Any, x: Any, s: Any, t: Any) -> Any:
+        """The graph of the pattern: x * s + t, and a Relu behind the sum if `relu`."""
         return op.Relu(_affine(op, x, s, t)) if relu else _affine(op, x, s, t)
 
     made = declare("affine_relu" if relu else "affine", ("x", "s", "t"), build)
 
     @made.check
     def fits(m: Match) -> Checks:
+        """Check types, that x has rank 3 to 5, and that s and t are one constant for each channel
+        of x.
+        """
         yield from floats(m.x, m.s, m.t)
         yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
         for v in (m.s, m.t):
@@ -247,11 +304,15 @@ def _declare_affine(relu: bool) -> None:
 
     @made.layouts
     def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        """Keep channels in blocks where x arrives in blocks; {}, all plain, otherwise."""
         x = incoming["x"]
         return {"x": x, "y": blocks(m.x.shape, x.block)} if x.block in BLOCKS else {}
 
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
+        """Record the primitive, with rows of scale, shift, zeros and ones [C] as float32, and its
+        call.
+        """
         rows = [np.asarray(v.data, np.float32).reshape(-1) for v in (m.s, m.t)]
         rows += [np.zeros_like(rows[0]), np.ones_like(rows[0])]
         names = ("scale", "shift", "zeros", "ones")
@@ -264,6 +325,7 @@ def _declare_affine(relu: bool) -> None:
 
     @made.cases
     def examples() -> Iterator[Case]:
+        """Cases of rank 4 and 3: scale and shift given as [C, 1, ...] or [1, C, 1, ...]."""
         yield case(f32(2, 21, 5, 6), f32(21, 1, 1), f32(1, 21, 1, 1, seed=3), const=(1, 2))
         yield case(f32(1, 16, 9), f32(16, 1), f32(16, 1, seed=3), const=(1, 2))
 

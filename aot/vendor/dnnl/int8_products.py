@@ -51,7 +51,10 @@ def _declare(name: str, inner: Pat) -> Pattern:
 
 
 def _onnx_rounding(c: Recorder, m: Match) -> None:
-    """Refuse arithmetic that is not the library's."""
+    """Refuse a match if results must round as TensorFlow Lite does: oneDNN rounds as ONNX does.
+
+    Raises UnsupportedError, naming the node, if the option `requant` is "tflite".
+    """
     if c.options.requant == "tflite":
         raise UnsupportedError(
             "oneDNN does not round as TensorFlow Lite does",
@@ -74,6 +77,7 @@ def _range(limits: tuple[int, int]) -> dict[str, float]:
 
 
 def _with_residual(value: Pat) -> Pat:
+    """The graph of `value` plus the dequantised value r; the node is named "sum"."""
     return OP.Add(value, dequantised("r"), _outputs=["sum"])
 
 
@@ -92,6 +96,7 @@ def conv_supported(m: Match) -> Checks:
 
 
 def conv_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Channels last for x, y and, where there is one, the residual r; others are plain."""
     more = {"r": channels_last(m.r)} if "r" in m.values else {}
     return {"x": channels_last(m.x), "y": channels_last(m.y), **more}
 
@@ -204,6 +209,7 @@ qaverage = _declare("qaverage", activated(OP.any_of(*_POOLS)(dequantised("x"), _
 
 
 def _last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Channels last for x and y, whatever layouts arrive."""
     return {"x": channels_last(m.x), "y": channels_last(m.y)}
 
 
@@ -217,6 +223,7 @@ def maximum_fits(m: Match) -> Checks:
 
 @qmaxpool.lower
 def to_maximum(c: Recorder, m: Match) -> None:
+    """Record a MaxPool of 8-bit values: no rescaling, and limits that are those of the type."""
     low, high = (-128.0, 127.0) if m.x.dtype is S8 else (0.0, 255.0)
     fields = {"x_type": EIGHT.index(m.x.dtype), "scale": 1.0, "shift": 0.0}
     _pool(c, m, m.root, {**fields, "low": low, "high": high})
@@ -240,6 +247,10 @@ def average_fits(m: Match) -> Checks:
 
 @qaverage.lower
 def to_average(c: Recorder, m: Match) -> None:
+    """Record an average of quantised values: y = mean * (x.s / y.s) + shift, cut to the limits.
+
+    The shift holds both zero points. Raises UnsupportedError for rounding as in TensorFlow Lite.
+    """
     _onnx_rounding(c, m)
     found = QuantisedPool.of(m)
     x, y = found.x, found.y
@@ -249,7 +260,10 @@ def to_average(c: Recorder, m: Match) -> None:
 
 
 def _pool(c: Recorder, m: Match, node: Any, fields: dict[str, Any]) -> None:
-    """Record the pooling of x by `node`; `fields` are parameters of types and rounding."""
+    """Record the primitive that pools x by `node` into y, and its call.
+
+    `fields` holds the parameters of aot_dnnl_qpool for types, scale, shift and limits, by name.
+    """
     w = window_of(m, node)
     del w["given"]
     kind = {"rank": m.x.rank, "kind": kind_of(node)}
@@ -273,7 +287,11 @@ qmul = _declare("qmul", activated(QuantisedPair.pattern("Mul")))
 
 
 def pair_fits(m: Match) -> Checks:
-    """Checks of two quantised operands of y's shape; zero points of a product are 0."""
+    """Check two quantised operands a and b: both have the shape of y.
+
+    A product also needs zero points of 0, because its terms with a zero point have no place in the
+    library's formula.
+    """
     conditions = list(QuantisedPair.operands_fit(m))
     yield from conditions
     same = m.a.shape == m.b.shape == m.y.shape
@@ -285,6 +303,12 @@ def pair_fits(m: Match) -> Checks:
 
 
 def to_pair(c: Recorder, m: Match) -> None:
+    """Record a sum, a difference or a product of two quantised values, and its call.
+
+    The library computes a * x_scale (+, -, *) b * x1_scale + shift. The scale of y is divided out
+    of both factors of a sum, and only out of the first factor of a product. The result y may share
+    the memory of a if types agree. Raises UnsupportedError for rounding as in TensorFlow Lite.
+    """
     _onnx_rounding(c, m)
     found = QuantisedPair.of(m)
     a, b, y = found.a, found.b, found.y
@@ -327,16 +351,22 @@ def _parameters(scale: float, zero: int) -> tuple[Array, Array]:
 
 @qconv.cases
 def conv_examples() -> Iterator[Case]:
+    """Cases shared by all vendors' quantised convolutions."""
     yield from QuantisedProduct.conv_cases()
 
 
 @qdense.cases
 def dense_examples() -> Iterator[Case]:
+    """Cases shared by all vendors' quantised fully connected layers."""
     yield from QuantisedProduct.dense_cases()
 
 
 @qconv_sum.cases
 def sum_examples() -> Iterator[Case]:
+    """Cases of a convolution with a residual: one with padding, one with 2 groups and zero points.
+
+    The residual r has a scale 0.7 times that of the result and the zero point -11.
+    """
     same: dict[str, Any] = {"conv.pads": [1, 1, 1, 1]}
     wide: dict[str, Any] = {"conv.group": 2}
     example = QuantisedProduct.example
@@ -367,6 +397,9 @@ def maximum_examples() -> Iterator[Case]:
 
 @qaverage.cases
 def average_examples() -> Iterator[Case]:
+    """Cases of an AveragePool in 2-D and 3-D, with and without padding; all parameters are
+    constant.
+    """
     operands = (*_parameters(0.0311, -7), *_parameters(0.023171, 11))
     for shape, attrs in (
         ((1, 5, 8, 8), {"kernel_shape": [2, 2], "strides": [2, 2]}),
@@ -378,6 +411,9 @@ def average_examples() -> Iterator[Case]:
 
 
 def _two(shape: tuple[int, ...], za: int, zb: int, step: float) -> Case:
+    """A case of two operands of one shape, with zero points `za` and `zb` and the result's scale
+    `step`.
+    """
     first = (quantised_values(*shape), *_parameters(0.031, za))
     second = (quantised_values(*shape, seed=1), *_parameters(0.019, zb))
     return case(*first, *second, *_parameters(step, 4), const=(1, 2, 4, 5, 6, 7))
@@ -385,10 +421,12 @@ def _two(shape: tuple[int, ...], za: int, zb: int, step: float) -> Case:
 
 @qadd.cases
 def add_examples() -> Iterator[Case]:
+    """Cases of a sum of quantised values, of rank 4 and 2."""
     yield _two((2, 5, 6, 7), -3, 90, 0.04)
     yield _two((3, 11), 1, 2, 0.05)
 
 
 @qmul.cases
 def mul_examples() -> Iterator[Case]:
+    """A case of a product of quantised values whose zero points are 0."""
     yield _two((2, 5, 6, 7), 0, 0, 0.05)

@@ -53,6 +53,7 @@ def between(m: Match) -> Checks:
 
 @transpose.lower
 def to_copy(c: Recorder, m: Match) -> None:
+    """Record a copy of x to y with permuted axes; without `perm` the axes are reversed."""
     rank = int(m.x.rank)
     copy_permuted(c, m.y, m.x, m.x.shape, m.root.attr("perm") or range(rank)[::-1])
 
@@ -61,10 +62,12 @@ concat = declare("concat", ("xs",), lambda op, xs: op.Concat(xs, _optional=-1))
 
 
 def _parts(m: Match) -> list[ValueRef]:
+    """The parts of a Concat in order; operands that are left out (None) are dropped."""
     return [x for x in m.xs if x is not None]
 
 
 def _axis(m: Match) -> int:
+    """The axis of a Concat, counted from the front."""
     return int(m.root.attr("axis")) % int(m.y.rank)
 
 
@@ -84,6 +87,10 @@ def next_to_work(m: Match) -> Checks:
 
 @concat.layouts
 def whole_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Blocks of channels for all parts and y if a part arrives in blocks and blocks can be joined.
+
+    The answer is {}, all plain, otherwise.
+    """
     if not _block(m, vlen) or not any(incoming[n].blocked for n, _ in m.inputs()):
         return {}
     return {n: blocks(v.shape, vlen) for n, v in m.values.items() if v is not None}
@@ -91,6 +98,11 @@ def whole_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
 
 @concat.lower
 def to_views(c: Recorder, m: Match) -> None:
+    """Record a Concat: parts become views of the memory of y where that is possible, else copies.
+
+    Views need parts that are single runs of memory, thus extents of 1 before the axis. Starts count
+    positions of the axis in y as stored: blocks of channels, where channels are blocked.
+    """
     parts, axis, block = _parts(m), _axis(m), m.y.layout.block
     starts = [sum(p.shape[axis] for p in parts[:i]) // (block or 1) for i in range(len(parts))]
     shape = m.y.layout.physical(m.y.shape)

@@ -69,7 +69,11 @@ def _fits(m: Match) -> Checks:
 
 
 def window_fits(m: Match, node: NodeRef) -> Checks:
-    """The library knows such windows and pads."""
+    """Check rank 3 to 5, explicit pads smaller than the window, and no dilated average.
+
+    A padding that ceil_mode adds is refused where the average counts padding: the library would
+    count the added padding too. Global pools have no window to check.
+    """
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
     yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
     if node.op_type.startswith("Global"):
@@ -87,6 +91,9 @@ def window_fits(m: Match, node: NodeRef) -> Checks:
 
 
 def _record(c: Recorder, m: Match) -> None:
+    """Record the primitive of a pool and its call; multiply-accumulates are window sizes times
+    outputs.
+    """
     w = window_of(m, m.root)
     given = w.pop("given")
     assert len(given) == m.x.rank - 2
@@ -112,7 +119,10 @@ def blocks_that_arrive(m: Match, incoming: dict[str, Layout], vlen: int) -> dict
 
 
 def _declare(op_type: str) -> None:
+    """Declare the pattern of one pooling operator `op_type` of one operand x."""
+
     def build(op: Any, x: Any) -> Any:
+        """The graph of the operator alone."""
         return getattr(op, op_type)(x)
 
     made: Pattern = declare(op_type.lower(), ("x",), build)
@@ -140,6 +150,9 @@ def odd_window(m: Match) -> Checks:
 
 @lrn.lower
 def to_lrn(c: Recorder, m: Match) -> None:
+    """Record the primitive of an LRN and its call; attributes that are left out have ONNX's
+    defaults.
+    """
     size = int(m.root.attr("size", 1))
     params = c.params(
         type=type_of(m.x),

@@ -53,11 +53,18 @@ class Work:
 def family(
     name: str, params: tuple[str, ...], build: Callable[..., Any]
 ) -> Iterator[tuple[Pattern, Constants]]:
-    """The pattern of `build(op, *params)` alone and followed by each activation."""
+    """Declare the pattern of `build(op, *params)` alone and followed by each activation of `ACTS`.
+
+    Yields each pattern with the function that reads its activation off a match; a pattern has the
+    name `name` or name_suffix. The bounds of a Clip follow `params` as further parameters.
+    """
     yield declare(name, params, build), lambda m: Act()
     for suffix, extra, act, constants in ACTS:
 
         def whole(op: Any, *values: Any, _act: Callable[..., Any] = act) -> Any:
+            """The graph of the product and its activation; the last values are the activation's
+            operands.
+            """
             return _act(op, build(op, *values[: len(params)]), *values[len(params) :])
 
         made = declare(f"{name}_{suffix}", (*params, *extra), whole)
@@ -83,6 +90,9 @@ def chained(
             continue
 
         def whole(op: Any, *values: Any, _act: Callable[..., Any] = act, _post: str = post) -> Any:
+            """The graph of product, activation and a second operator with the operand that comes
+            last.
+            """
             inner = _act(op, build(op, *values[: len(params)]), *values[len(params) : -1])
             return getattr(op, _post)(inner, values[-1])
 
@@ -106,7 +116,7 @@ def post_of(m: Match) -> int:
 
 
 def ordered_bounds(m: Match) -> Checks:
-    """Bounds of a Clip are known and in order."""
+    """Check that the bounds `low` and `high` of a Clip are constant or absent, and low <= high."""
     known: list[float] = []
     for name in ("low", "high"):
         v = m.values.get(name)
@@ -119,7 +129,12 @@ def ordered_bounds(m: Match) -> Checks:
 def run(
     c: Recorder, m: Match, state: StateHandle, x: ValueRef, residual: ValueRef | None, work: Work
 ) -> None:
-    """The call that executes a product, with its residual if it has one."""
+    """Record the call that executes the primitive `state` on x, with `work.scratch` bytes of
+    scratch.
+
+    An operand `post` or the `residual` (None: there is none) is passed too. The result y may share
+    the residual's memory unless x is the same value.
+    """
     scratch = c.scratch(work.scratch)
     if "post" in m.values:
         c.call("aot_dnnl_run_post", state, m.y, x, m.post, scratch, status=True, macs=work.macs)
@@ -142,7 +157,11 @@ def run(
 
 
 def _example(made: Pattern, *arrays: Array) -> Case:
-    """A case whose inputs are an activation, constants, a residual and the bounds of a Clip."""
+    """A case from `arrays`: an activation, constants, and a residual in "add" patterns.
+
+    The bounds of a Clip are appended in "clip" patterns. The operand of a second operator ("then")
+    stays last. That operand, the residual and the activation are inputs, all others constants.
+    """
     bounds = [np.array(v, np.float32) for v in (-0.5, 0.75)] if "clip" in made.name else []
     if "then" in made.name:
         every = [*arrays[:-1], *bounds, arrays[-1]]
@@ -156,11 +175,18 @@ def _example(made: Pattern, *arrays: Array) -> Case:
 
 
 def depthwise(m: Match, groups: int) -> bool:
+    """Whether a convolution has one group per channel, as many outputs as inputs, and several
+    groups.
+    """
     return bool(groups == m.x.shape[1] == m.y.shape[1] and groups > 1)
 
 
 def conv_layouts(m: Match, node: NodeRef, vlen: int) -> dict[str, Layout]:
-    """Blocks, except for images of few channels and for groups that share blocks."""
+    """Blocks of `vlen` channels for x, y, a residual r and the operand `post`.
+
+    The x of a Conv with at most 3 channels stays plain: the library has kernels for such images.
+    {}, all plain, if the library has no such blocks or two groups would share a block.
+    """
     groups, x, y = int(node.attr("group", 1)), m.x.shape, m.y.shape
     shared = groups > 1 and not depthwise(m, groups)
     if not blocked_by(m.x, vlen) or (shared and (x[1] // groups % vlen or y[1] // groups % vlen)):
@@ -199,7 +225,10 @@ def transposed_after(m: Match, node: NodeRef) -> list[int]:
 
 
 def conv_weights(m: Match, groups: int, transposed: bool) -> Array:
-    """[oc, ic, k...], or [groups, oc, ic, k...] per group."""
+    """The weights as [oc, ic, k...], or [groups, oc, ic, k...] with channels counted per group.
+
+    A transposed convolution has its weights as [ic, oc, k...] in ONNX; those axes are swapped.
+    """
     w = np.asarray(m.w.data)
     if transposed:
         w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
@@ -209,7 +238,10 @@ def conv_weights(m: Match, groups: int, transposed: bool) -> Array:
 
 
 def conv_scratch(m: Match, node: NodeRef) -> int:
-    """Bytes: points of one pixel with strides are gathered first; a depthwise bias is padded."""
+    """Bytes of scratch that the library's kernels are known to want; 0 for most convolutions.
+
+    A depthwise bias is padded to blocks; the points of a 1 x 1 kernel with strides are gathered.
+    """
     strides = WindowShape.of(node, m.w.shape[2:]).strides
     block = m.x.layout.block or 1
     channels: int = -(-m.x.shape[1] // block) * block
@@ -221,6 +253,9 @@ def conv_scratch(m: Match, node: NodeRef) -> int:
 
 
 def record_conv(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
+    """Record the convolution `node`, the activation `act`, a residual or second operator, and the
+    call.
+    """
     rank, groups = m.x.rank, int(node.attr("group", 1))
     transposed = node.op_type == "ConvTranspose"
     window = WindowShape.of(node, m.w.shape[2:])
@@ -243,6 +278,7 @@ def record_conv(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
         y=m.y.shape,
         w=w.shape,
         s=window.strides,
+        # oneDNN counts the elements left out: 0 is a dense kernel
         d=[d - 1 for d in window.dilations],
         before=window.before,
         after=transposed_after(m, node) if transposed else window.after,
@@ -254,32 +290,46 @@ def record_conv(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
 
 
 def _conv(op: Any, x: Any, w: Any, b: Any) -> Any:
+    """The graph of a Conv named "conv"; the bias b may be absent."""
     return op.Conv(x, w, b, _outputs=["conv"], _optional=1)
 
 
 def _conv_add(op: Any, x: Any, w: Any, b: Any, r: Any) -> Any:
+    """The graph of a Conv plus a residual r."""
     return op.Add(_conv(op, x, w, b), r)
 
 
 def _transposed(op: Any, x: Any, w: Any, b: Any) -> Any:
+    """The graph of a ConvTranspose named "conv"; the bias b may be absent."""
     return op.ConvTranspose(x, w, b, _outputs=["conv"], _optional=1)
 
 
 def _declare_conv(made: Pattern, constants: Constants) -> None:
+    """Add checks, layouts, lowering and cases to `made`, a pattern with a convolution named "conv".
+
+    `constants(match)` gives the activation behind the convolution. The pattern is changed in place.
+    """
+
     @made.check
     def fits(m: Match) -> Checks:
+        """Check the convolution of the match."""
         yield from conv_fits(m, m.conv)
 
     @made.layouts
     def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        """The layouts that the convolution of the match wants."""
         return conv_layouts(m, m.conv, vlen)
 
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
+        """Record the convolution with the activation of the match."""
         record_conv(c, m, m.conv, constants(m))
 
     @made.cases
     def examples() -> Iterator[Case]:
+        """One case of 5 input and 24 output channels, with a second operand [1, 24, 5, 6] if there
+        is one.
+        """
         w = f32(5, 24, 3, 3, low=-0.2, high=0.2)
         if "add" in made.name or "then" in made.name:
             yield _example(made, f32(1, 5, 7, 8), w.reshape(24, 5, 3, 3), f32(24), f32(1, 24, 5, 6))
@@ -324,6 +374,10 @@ def dense_fits(m: Match, node: NodeRef) -> Checks:
 
 
 def record_dense(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
+    """Record the product `node` by a constant matrix [k, n], the activation `act` and the call.
+
+    Biases are summed into one float32 row; the leading axes of a become m rows.
+    """
     found = MatrixProduct.of(m, node)
     w, biases, residuals = found.weights, found.biases.values(), [*found.residuals.values()]
     assert w is not None
@@ -349,36 +403,51 @@ def record_dense(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
 
 
 def _gemm(op: Any, a: Any, b: Any, c: Any) -> Any:
+    """The graph of a Gemm named "node"; the bias c may be absent."""
     return op.Gemm(a, b, c, _outputs=["node"], _optional=1)
 
 
 def _matmul(op: Any, a: Any, b: Any) -> Any:
+    """The graph of a MatMul named "node"."""
     return op.MatMul(a, b, _outputs=["node"])
 
 
 def _matmul_add(op: Any, a: Any, b: Any, r: Any) -> Any:
+    """The graph of a MatMul plus r, a bias or a residual."""
     return op.Add(_matmul(op, a, b), r)
 
 
 def _matmul_bias_add(op: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
+    """The graph of a MatMul plus a bias c plus r, a bias or a residual."""
     return op.Add(op.Add(_matmul(op, a, b), c), r)
 
 
 def _gemm_add(op: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
+    """The graph of a Gemm plus r, a bias or a residual."""
     return op.Add(_gemm(op, a, b, c), r)
 
 
 def _declare_dense(made: Pattern, constants: Constants) -> None:
+    """Add checks, lowering and cases to `made`, a pattern with a product named "node".
+
+    `constants(match)` gives the activation behind the product. The pattern is changed in place.
+    """
+
     @made.check
     def fits(m: Match) -> Checks:
+        """Check the product of the match."""
         yield from dense_fits(m, m.node)
 
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
+        """Record the product with the activation of the match."""
         record_dense(c, m, m.node, constants(m))
 
     @made.cases
     def examples() -> Iterator[Case]:
+        """One case of a matrix [33, 20], with a bias and a second operand where the pattern has
+        them.
+        """
         rows = [f32(2, 5, 33)] if made.name.startswith("dense") else [f32(5, 33)]
         biased = made.name.startswith(("gemm", "dense_bias"))
         more = [f32(20)] if biased else []
@@ -414,6 +483,9 @@ def batches_agree(m: Match) -> Checks:
 
 @matmul.lower
 def to_matmul(c: Recorder, m: Match) -> None:
+    """Record the product of two activations and its call; both get the rank of y by leading
+    ones.
+    """
     rank = m.y.rank
     params = c.params(
         type=type_of(m.a),

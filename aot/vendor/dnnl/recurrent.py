@@ -84,11 +84,13 @@ def _biases(m: Match, kind: int, way: int) -> Array:
 
 
 def _wanted(m: Match, name: str) -> bool:
+    """Whether the match has an output `name` that a node reads or that the graph returns."""
     value: ValueRef | None = m.values.get(name)
     return value is not None and (value.uses > 0 or value.is_output)
 
 
 def _kind(m: Match) -> int:
+    """The number of the cell in aot_dnnl_recurrent_params: an LSTM, or a GRU of either form."""
     if m.root.op_type == "LSTM":
         return LSTM
     return GRU_LINEAR if m.root.attr("linear_before_reset", 0) else GRU
@@ -114,6 +116,11 @@ def _primitive(c: Recorder, m: Match, way: int, ends: bool) -> StateHandle:
 
 
 def _record(c: Recorder, m: Match) -> None:
+    """Record one primitive per direction and the call that executes the layer.
+
+    Two directions need scratch for one direction's results (steps * batch * hidden floats), which
+    the call interleaves as ONNX wants.
+    """
     steps, batch, features = m.x.shape
     directions, _, hidden = m.r.shape
     long = _kind(m) == LSTM
@@ -146,10 +153,14 @@ def _record(c: Recorder, m: Match) -> None:
 
 
 def _declare(made: Pattern, default: tuple[str, ...]) -> None:
+    """Add the lowering and the checks to `made`; `default` names the activations of a node without
+    any.
+    """
     made.lower(_record)
 
     @made.check
     def supported(m: Match) -> Checks:
+        """Check that the library can compute the layer."""
         yield from _supported(m, default)
 
 
@@ -158,6 +169,9 @@ _declare(gru, GRU_DEFAULT)
 
 
 def _arrays(gates: int, t: int, b: int, i: int, h: int, d: int = 1) -> list[Array]:
+    """Arrays x [t, b, i], w [d, gates * h, i], r [d, gates * h, h] and b [d, 2 * gates * h] of a
+    case.
+    """
     shapes = [(t, b, i), (d, gates * h, i), (d, gates * h, h), (d, 2 * gates * h)]
     return [f32(*s, seed=k, low=-0.6, high=0.6) for k, s in enumerate(shapes)]
 
@@ -188,6 +202,10 @@ def gru_cases() -> Iterator[Case]:
 
 
 def _both_ways(gates: int, *states: Array, **more: Any) -> Iterator[Case]:
+    """Two cases of a layer in both directions: with initial `states` [2, N, hidden], and without.
+
+    `more` holds further attributes of the node.
+    """
     full = _arrays(gates, 4, 3, 7, 11, 2)
     attrs: dict[str, Any] = {"hidden_size": 11, "direction": "bidirectional", **more}
     yield case(*full, None, *states, const=(1, 2, 3), outputs=1 + len(states), **attrs)

@@ -81,6 +81,7 @@ def positions_agree(m: Match) -> Checks:
 
 @resize.lower
 def to_resampling(c: Recorder, m: Match) -> None:
+    """Record the primitive of a Resize, nearest or linear, and its call."""
     linear = Resize.of(m).mode == "linear"
     block = m.x.layout.block
     ends = {"x": m.x.shape, "y": m.y.shape}

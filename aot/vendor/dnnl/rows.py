@@ -16,10 +16,14 @@ Checks = Iterator[tuple[bool, str]]
 
 
 def _declare_softmax(op_type: str) -> None:
+    """Declare the pattern of `op_type`, Softmax or LogSoftmax, along any axis."""
     made = declare(op_type.lower(), ("x",), lambda op, x: getattr(op, op_type)(x))
 
     @made.check
     def fits(m: Match) -> Checks:
+        """Check types, a rank of at least 1, and that a LogSoftmax has more than one element to
+        sum.
+        """
         yield from floats(m.x)
         yield m.x.rank > 0, "a scalar has no axis"
         if op_type == "LogSoftmax" and m.x.rank:
@@ -28,6 +32,9 @@ def _declare_softmax(op_type: str) -> None:
 
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
+        """Record the primitive over [outer, axis, inner] and its call; y may share the
+        memory of x.
+        """
         axis = int(m.root.attr("axis", -1)) % m.x.rank
         outer, extent, inner = split_at(m.x.shape, axis, axis + 1)
         sizes = {"outer": outer, "axis": extent, "inner": inner}
@@ -43,6 +50,7 @@ for _op in ("Softmax", "LogSoftmax"):
 
 
 def _layernorm(op: Any, x: Any, scale: Any, shift: Any) -> Any:
+    """The graph of a LayerNormalization; the shift may be absent."""
     return op.LayerNormalization(x, scale, shift, _optional=1)
 
 
@@ -51,7 +59,10 @@ layernorm = declare("layernormalization", ("x", "scale", "shift"), _layernorm)
 
 @layernorm.check
 def row_fits(m: Match) -> Checks:
-    """Checks of a LayerNormalization of floats: one result; scale and bias are a row."""
+    """Check a LayerNormalization of floats: only output 0 is used; scale and shift are constants.
+
+    Both have the shape of the normalised axes.
+    """
     yield from floats(m.x, m.scale, m.shift)
     yield from one_result(m)
     axis = int(m.root.attr("axis", -1)) % max(m.x.rank, 1)
@@ -65,6 +76,7 @@ def row_fits(m: Match) -> Checks:
 
 @layernorm.lower
 def to_layernorm(c: Recorder, m: Match) -> None:
+    """Record the primitive over [outer, inner] and its call; an absent shift becomes zeros."""
     axis = int(m.root.attr("axis", -1)) % m.x.rank
     outer, inner, _ = split_at(m.x.shape, axis, m.x.rank)
     scale = np.asarray(m.scale.data, np.float32).reshape(-1)
@@ -90,14 +102,20 @@ def _axes(m: Match) -> list[int]:
 
 
 def _reduction(op_type: str) -> Any:
+    """A function that builds the graph of `op_type` of x with `axes`, which may be absent."""
     return lambda op, x, axes: getattr(op, op_type)(x, axes, _optional=1)
 
 
 def _declare_reduce(op_type: str) -> None:
+    """Declare the pattern of one reduction `op_type`, a key of `KINDS`, along neighbouring axes."""
     made = declare(op_type.lower(), ("x", "axes"), _reduction(op_type))
 
     @made.check
     def fits(m: Match) -> Checks:
+        """Check types and that the axes are known, neighbours, and hold more than one element.
+
+        A sum has at most `MOST_SUMMED` terms, because the library adds them in one float32.
+        """
         yield from floats(m.x)
         known = m.axes is None or m.axes.is_const
         yield known, "axes are computed at run time (need a constant)"
@@ -114,6 +132,7 @@ def _declare_reduce(op_type: str) -> None:
 
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
+        """Record the primitive over [outer, axis, inner], the reduced axes as one, and its call."""
         axes = _axes(m)
         outer, extent, inner = split_at(m.x.shape, axes[0], axes[-1] + 1)
         sizes = {"outer": outer, "axis": extent, "inner": inner}
