@@ -15,6 +15,7 @@ from aot.errors import BackendError
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+"([^"\n]+)"', re.MULTILINE)
 _STRUCT = re.compile(r"typedef\s+struct\s*\w*\s*\{([^{}]*)\}\s*(\w+)\s*;", re.DOTALL)
 _ALIAS = re.compile(r"typedef\s+(\w+_params)\s+(\w+_params)\s*;")
+_RANGE = re.compile(r"AOT_INLINE void (\w+_rows)\(")
 _NAMED = re.compile(r"#define (\w+_PARAMS) (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 PUBLIC = ("port.h", "aot.h", "dlpack.h")
@@ -26,13 +27,15 @@ class Headers:
 
     `files` maps names in src/kernels to contents, `direct` are those calls name, in order of
     first use; `fields` gives the C type of each member of each parameter struct; `math` tells
-    whether any includes math.h.
+    whether any includes math.h; `ranges` are the functions KERNEL_rows, which take the rows to
+    make as arguments.
     """
 
     files: Mapping[str, bytes]
     direct: tuple[str, ...]
     fields: Mapping[str, Mapping[str, str]]
     math: bool
+    ranges: frozenset[str] = frozenset()
 
 
 def collect(headers: Iterable[str]) -> Headers:
@@ -60,7 +63,8 @@ def collect(headers: Iterable[str]) -> Headers:
         queue += [(p, name) for p in _included(path, contents[name])]
     texts = {n: _COMMENT.sub(" ", c.decode("utf-8")) for n, c in contents.items()}
     math = any(re.search(r"#\s*include\s*<(tg)?math\.h>", t) for t in texts.values())
-    return Headers(contents, tuple(direct), _fields(texts.values()), math)
+    ranges = frozenset(n for t in texts.values() for n in _RANGE.findall(t))
+    return Headers(contents, tuple(direct), _fields(texts.values()), math, ranges)
 
 
 def _included(path: Path, content: bytes) -> list[Path]:

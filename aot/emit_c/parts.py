@@ -40,9 +40,11 @@ def job(known: Sequence[str]) -> str:
     return f"    aot_parts job = {{{', '.join(given)}, 0, 0, threads}};"
 
 
-def assignments(fields: Sequence[PartField]) -> str:
-    """Statements that tell the parameters `rows` which units a part makes."""
-    return "".join(f"    rows.{_member(f)} = {_value(f)};\n" for f in fields)
+def copied(ctype: str, params: str, fields: Sequence[PartField]) -> str:
+    """The declaration of `rows`, a copy of `params` of the type `ctype`, and the statements that
+    tell it which units a part makes."""
+    made = f"    {ctext.ident(ctype)} rows = {params};\n"
+    return made + "".join(f"    rows.{_member(f)} = {_value(f)};\n" for f in fields)
 
 
 def _member(field: PartField) -> str:

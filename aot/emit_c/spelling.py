@@ -423,7 +423,9 @@ def _wrapper(
         number = len(spelling.wrappers)
         short = shortened(kernel.removeprefix("aot_"), MOST_KERNEL)
         spelling.wrappers[key] = local(spelling.root.name, f"k{number}_{short}")
-        spelling.functions.append(_function(spelling.wrappers[key], call, fixed, part))
+        ranged = f"{kernel}_rows" if tuple(part) == parts.ROWS else ""
+        ranged = ranged if ranged in spelling.headers.ranges else ""
+        spelling.functions.append(_function(spelling.wrappers[key], call, fixed, part, ranged))
     return spelling.wrappers[key]
 
 
@@ -433,12 +435,12 @@ def row_wrapper(spelling: Spelling, call: Call) -> tuple[str, str]:
     return _wrapper(spelling, call, False), params
 
 
-def _function(name: str, call: Call, fixed: str, part: Sequence[PartField]) -> str:
+def _function(name: str, call: Call, fixed: str, part: Sequence[PartField], ranged: str) -> str:
     """The C function `name` that calls the kernel of `call`, so that the compiler specialises it.
 
     `fixed` names a static struct of parameters that is compiled in, "" if a pointer is passed; with
-    fields of a `part` the function takes its first unit and its end, by which it sets these fields
-    of a copy.
+    fields of a `part` the function takes its first unit and its end. It sets these fields of a
+    copy, or gives both to the kernel's function `ranged`, for which `fixed` stays constant.
     """
     declared: list[str] = []
     passed: list[str] = []
@@ -453,16 +455,15 @@ def _function(name: str, call: Call, fixed: str, part: Sequence[PartField]) -> s
     if call.params:
         if not fixed:
             declared.append(f"const {ctext.ident(call.params.ctype)} *p")
-        passed.append("&rows" if part else f"&{fixed}" if fixed else "p")
-    if part:
-        assert call.params
+        passed.append("&rows" if part and not ranged else f"&{fixed}" if fixed else "p")
+    if part and call.params:
         declared += ["int32_t first", "int32_t end"]
-        begin = f"    {ctext.ident(call.params.ctype)} rows = {fixed or '*p'};\n"
-        begin += parts.assignments(part)
+        passed += ["first", "end"] if ranged else []
+        begin = "" if ranged else parts.copied(call.params.ctype, fixed or "*p", part)
     passed += [f"/*{ctext.ident(k)}=*/{ctext.integer(v)}" for k, v in call.instance]
     result = "aot_status" if call.status else "void"
     head = f"AOT_NOINLINE static {result} {name}"
-    body = ctext.call(("return " if call.status else "") + call.kernel, passed)
+    body = ctext.call(("return " if call.status else "") + (ranged or call.kernel), passed)
     return f"{ctext.call(head, declared or ['void'], ' {')}\n{begin}{body}\n}}\n"
 
 

@@ -209,9 +209,9 @@ AOT_DSP_SMALL void aot_qconv_dsp_pixels(aot_qconv_dsp_state *s, int8_t *y, int t
 
 /* One image; y at row y0, x at row x_row0. */
 AOT_DSP_SMALL void aot_qconv_dsp_windows(int8_t *y, const int8_t *x, const aot_qconv_s8_params *p,
-                                         aot_qconv_dsp_state *s) {
+                                         aot_qconv_dsp_state *s, int32_t y0, int32_t y1) {
     int8_t *const stage = (int8_t *)(s->wide + s->depth);
-    int32_t left = (p->y1 - p->y0) * p->ow, oy = p->y0, ox = 0, i;
+    int32_t left = (y1 - y0) * p->ow, oy = y0, ox = 0, i;
     int32_t safe = (p->y1 - 1) * p->sh - p->pt + (p->kh - 1) * p->dh;
     safe = safe < p->ih - 1 ? safe : p->ih - 1;
     (void)memset(stage, 0, 2 * (size_t)s->depth); /* what pads a window */
@@ -230,11 +230,11 @@ AOT_DSP_SMALL void aot_qconv_dsp_windows(int8_t *y, const int8_t *x, const aot_q
 }
 
 AOT_DSP_SMALL void aot_qconv_dsp_points(int8_t *y, const int8_t *x, const aot_qconv_s8_params *p,
-                                        aot_qconv_dsp_state *s) {
-    int32_t left = (p->y1 - p->y0) * p->ow;
+                                        aot_qconv_dsp_state *s, int32_t y0, int32_t y1) {
+    int32_t left = (y1 - y0) * p->ow;
 #if AOT_ROWS_APART
     const int8_t *at[2];
-    int32_t row = p->y0 - p->x_row0, col = 0, i;
+    int32_t row = y0 - p->x_row0, col = 0, i;
     for (; left > 0; left -= 2, y += 2 * p->oc) {
         for (i = 0; i < 2 && i < left; ++i) {
             at[i] = AOT_AT(x, row, (col - p->pl) * p->ic, x);
@@ -248,8 +248,7 @@ AOT_DSP_SMALL void aot_qconv_dsp_points(int8_t *y, const int8_t *x, const aot_qc
     }
     return;
 #endif
-    x = AOT_AT(x, p->y0 - p->x_row0, -p->pl * p->ic,
-               x + ((p->y0 - p->x_row0) * p->iw - p->pl) * p->ic);
+    x = AOT_AT(x, y0 - p->x_row0, -p->pl * p->ic, x + ((y0 - p->x_row0) * p->iw - p->pl) * p->ic);
     for (; left > 0; left -= 2, x += 2 * p->ic, y += 2 * p->oc) {
         const int two = left > 1;
         aot_qconv_dsp_widen(s->wide, x, two ? x + p->ic : x, p->ic);
@@ -258,9 +257,9 @@ AOT_DSP_SMALL void aot_qconv_dsp_points(int8_t *y, const int8_t *x, const aot_qc
 }
 
 AOT_DSP_SMALL void aot_qconv_dsp_rows(int8_t *y, const int8_t *x, const aot_qconv_s8_params *p,
-                                      aot_qconv_dsp_state *s) {
+                                      aot_qconv_dsp_state *s, int32_t y0, int32_t y1) {
     int32_t oy, ox;
-    for (oy = p->y0; oy < p->y1; ++oy) {
+    for (oy = y0; oy < y1; ++oy) {
         for (ox = 0; ox < p->ow; ox += 2) {
             const int two = ox + 1 < p->ow;
             aot_qconv_dsp_columns(s->wide, x, p, oy * p->sh - p->pt, ox - p->pl);
@@ -270,12 +269,13 @@ AOT_DSP_SMALL void aot_qconv_dsp_rows(int8_t *y, const int8_t *x, const aot_qcon
     }
 }
 
-/* Instance: KIND, see above; CLIP 0 if lo and hi are -128 and 127; WIDE, see aot_dsp_mac.h; LAST 1
- * if oc is no multiple of 4. */
-AOT_INLINE void aot_qconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
-                                  const int32_t *mult, const int8_t *shift, void *scratch,
-                                  const aot_qconv_s8__dsp_params *p, int RQ, int PC, int KIND,
-                                  int CLIP, int WIDE, int LAST) {
+/* Rows y0 to y1 - 1, which are among those of p. Instance: KIND, see above; CLIP 0 if lo and hi are
+ * -128 and 127; WIDE, see aot_dsp_mac.h; LAST 1 if oc is no multiple of 4. */
+AOT_INLINE void aot_qconv_s8__dsp_rows(int8_t *y, const int8_t *x, const int8_t *w,
+                                       const int32_t *bias, const int32_t *mult,
+                                       const int8_t *shift, void *scratch,
+                                       const aot_qconv_s8__dsp_params *p, int32_t y0, int32_t y1,
+                                       int RQ, int PC, int KIND, int CLIP, int WIDE, int LAST) {
     const int32_t window = p->kh * p->kw * p->ic, depth = (window + 7) & ~7;
     const int32_t words = KIND == 2 ? 2 * p->kh * p->ic : depth;
     const int32_t block = 4 * (KIND == 2 ? window : depth), blocks = p->oc / 4;
@@ -301,16 +301,25 @@ AOT_INLINE void aot_qconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, c
                          KIND == 2, CLIP, WIDE);
     }
     for (image = 0; image < p->n; ++image) {
-        int8_t *const to = y + (image * p->oh + p->y0 - p->y_row0) * p->ow * p->oc;
+        int8_t *const to = y + (image * p->oh + y0 - p->y_row0) * p->ow * p->oc;
         const int8_t *const from = x + image * p->ih * p->iw * p->ic;
         if (KIND == 2) {
-            aot_qconv_dsp_rows(to, from, p, &s);
+            aot_qconv_dsp_rows(to, from, p, &s, y0, y1);
         } else if (KIND == 1) {
-            aot_qconv_dsp_points(to, from, p, &s);
+            aot_qconv_dsp_points(to, from, p, &s, y0, y1);
         } else {
-            aot_qconv_dsp_windows(to, from, p, &s);
+            aot_qconv_dsp_windows(to, from, p, &s, y0, y1);
         }
     }
+}
+
+/* All rows of p. */
+AOT_INLINE void aot_qconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
+                                  const int32_t *mult, const int8_t *shift, void *scratch,
+                                  const aot_qconv_s8__dsp_params *p, int RQ, int PC, int KIND,
+                                  int CLIP, int WIDE, int LAST) {
+    aot_qconv_s8__dsp_rows(y, x, w, bias, mult, shift, scratch, p, p->y0, p->y1, RQ, PC, KIND, CLIP,
+                           WIDE, LAST);
 }
 
 #endif /* AOT_QCONV_S8__DSP_H */

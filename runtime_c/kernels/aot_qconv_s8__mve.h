@@ -166,10 +166,12 @@ AOT_INLINE void aot_qconv_s8__mve_row(int8_t *y, aot_qmve_weights *t, int8_t *wi
     }
 }
 
-AOT_INLINE void aot_qconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
-                                  const int32_t *mult, const int8_t *shift, void *scratch,
-                                  const aot_qconv_s8__mve_params *p, int RQ, int PC, int DIRECT,
-                                  int NEG) {
+/* Rows y0 to y1 - 1, which are among those of p. */
+AOT_INLINE void aot_qconv_s8__mve_rows(int8_t *y, const int8_t *x, const int8_t *w,
+                                       const int32_t *bias, const int32_t *mult,
+                                       const int8_t *shift, void *scratch,
+                                       const aot_qconv_s8__mve_params *p, int32_t y0, int32_t y1,
+                                       int RQ, int PC, int DIRECT, int NEG) {
     const ptrdiff_t x_image = (ptrdiff_t)p->ih * p->iw * p->ic;
     const ptrdiff_t y_image = (ptrdiff_t)p->oh * p->ow * p->oc;
     int8_t *const window = (int8_t *)scratch;
@@ -182,9 +184,9 @@ AOT_INLINE void aot_qconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, c
         aot_qmve_fill(window, 0, t.job.chunks * 32); /* what windows leave stays zero */
     }
     for (image = 0; image < p->n; ++image, x += x_image, y += y_image) {
-        int8_t *to = y + (ptrdiff_t)(p->y0 - p->y_row0) * p->ow * p->oc;
+        int8_t *to = y + (ptrdiff_t)(y0 - p->y_row0) * p->ow * p->oc;
         const int8_t *first = NULL;
-        for (oy = p->y0; oy < p->y1; ++oy) {
+        for (oy = y0; oy < y1; ++oy) {
             aot_qconv_s8__mve_look(&view, x, p, oy, DIRECT);
             if (DIRECT == 2) {
                 aot_qconv_s8__mve_row(to, &t, window, &view, p, RQ, PC, NEG);
@@ -208,6 +210,15 @@ AOT_INLINE void aot_qconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, c
             aot_qmve_rows(&t, to, to, first, first, RQ, PC, NEG, 2);
         }
     }
+}
+
+/* All rows of p. */
+AOT_INLINE void aot_qconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
+                                  const int32_t *mult, const int8_t *shift, void *scratch,
+                                  const aot_qconv_s8__mve_params *p, int RQ, int PC, int DIRECT,
+                                  int NEG) {
+    aot_qconv_s8__mve_rows(y, x, w, bias, mult, shift, scratch, p, p->y0, p->y1, RQ, PC, DIRECT,
+                           NEG);
 }
 
 #endif /* AOT_QCONV_S8__MVE_H */
