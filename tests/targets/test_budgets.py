@@ -9,9 +9,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import aot
+import graphs
 from aot.cli import main
 from aot.errors import TargetError, UsageError
 from aot.options import Options
@@ -48,9 +50,14 @@ def test_remedies_have_the_bytes_that_planning_with_them_gives(tmp_path: Path) -
     smallest = aot.compile(model, tmp_path / "r", objective="ram", **given).manifest["memory"]
     needed = sum(smallest[k] for k in ("arena_bytes", "static_bytes", "stack_bytes"))
     assert f"--objective ram needs {needed} bytes; " in missed.value.hint
+    weights = np.ones((32, 32, 3, 3), np.float32)
+    shape = (1, 32, 24, 24)
+    wide = graphs.model(
+        [("Conv", "x w", "y", {"pads": [1] * 4})], {"x": shape}, {"y": shape}, {"w": weights}
+    )
     with pytest.raises(TargetError) as missed:
-        aot.compile(DIGITS, tmp_path / "o", flash=8000, configure=False)
-    small = aot.compile(DIGITS, tmp_path / "f", objective="flash", configure=False)
+        aot.compile(wide, tmp_path / "o", flash=8000, **given)
+    small = aot.compile(wide, tmp_path / "f", objective="flash", **given)
     constants = small.manifest["memory"]["constants_bytes"]
     found = re.search(r"--objective flash needs (\d+) bytes", missed.value.hint)
     assert found and constants < int(found[1]) < constants + 50_000
