@@ -31,7 +31,7 @@ SPLIT = (
 
 def shares(program: Program) -> bool:
     """Whether threads share calls of the program."""
-    return program.threads > 1 and any(c.splits for c in program.calls)
+    return program.threads > 1 and any(c.splits and c.region == -1 for c in program.calls)
 
 
 def job(known: Sequence[str]) -> str:

@@ -22,6 +22,9 @@ TABLE = Path(__file__).with_name("frames.json")
 #: Compilers and shapes differ: one byte in so many is added to what was measured, on hosts, where
 #: loops over known sizes are unrolled and stack is plenty, one in fewer.
 MARGIN, HOST_MARGIN = 8, 2
+#: Words of stack of the functions that make a part of a call which threads share: the job, the
+#: pool's function, the part's, pointers that were moved.
+SHARED = 48
 #: Cores without the whole of Thumb-2.
 _THUMB1 = ("cortex-m0", "cortex-m1", "cortex-m23", "armv6-m", "armv6s-m", "armv8-m.base")
 
@@ -162,7 +165,8 @@ def _of_rows(call: Call, word: int, program: Program) -> int:
     params = sum(len(v) if isinstance(v, tuple) else 1 for _, v in fields)
     segments = [s for s in program.segments if call.rowwise and call.region == STREAMED]
     if not segments or call.rowwise is None:
-        return 4 * params + 2 * word if program.slices else 0
+        shared = SHARED * word if program.threads > 1 and call.splits else 0
+        return shared + (4 * params + 2 * word if program.slices or shared else 0)
     span = call.rowwise.span
     return 4 * params + word * (span + 2 * 12) + 2 * max(s.last + 1 - s.first for s in segments)
 
