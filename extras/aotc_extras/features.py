@@ -25,12 +25,14 @@ def same_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
 
 @infer_types("FeatureVectorizer", ML)
 def _join_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """Float32 [samples, sum of the columns of all inputs]."""
     columns = sum((need(types, i)[1] or (1,))[-1] for i in range(len(types)))
     return [(FLOAT, (samples(types), columns))]
 
 
 @infer_types("OneHotEncoder", ML)
 def _one_hot_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """Float32 of the input's shape with one more axis at the end, of one element per category."""
     kinds = attribute(node, "cats_int64s", None) or attribute(node, "cats_strings", None) or ()
     return [(FLOAT, (*need(types, 0)[1], len(kinds)))]
 
@@ -46,6 +48,7 @@ operator(
 
 @decompose("Binarizer", ML)
 def _binarizer(b: Body) -> bool:
+    """1 where an element is greater than the threshold, else 0, in the input's type."""
     threshold = b.constant(FLOAT, (), [float(attribute(b.node, "threshold", 0.0))])
     b.add("Cast", b.add("Greater", wide(b), threshold), to=b.kind(), out="o0")
     return True
@@ -56,6 +59,10 @@ operator("Imputer", "x", domain=ML, traits=[Rowwise()])
 
 @decompose("Imputer", ML)
 def _imputer(b: Body) -> bool:
+    """Replace the elements that equal the replaced value, which may be NaN; integers if given so.
+
+    The new values broadcast over samples: one for all features, or one for each.
+    """
     whole = attribute(b.node, "imputed_value_int64s", None)
     if whole:
         new = b.data(np.array(whole, np.int64))
@@ -72,6 +79,7 @@ def _imputer(b: Body) -> bool:
 
 @decompose("FeatureVectorizer", ML)
 def _feature_vectorizer(b: Body) -> bool:
+    """All inputs side by side as float32; an input of rank 1 is one sample."""
     parts = []
     for i in range(len(b.node.inputs)):
         shape = b.shape(i)
@@ -83,6 +91,10 @@ def _feature_vectorizer(b: Body) -> bool:
 
 @decompose("OneHotEncoder", ML)
 def _one_hot_encoder(b: Body) -> bool:
+    """A 1 at the place of the element's category; refuses a node without integer categories.
+
+    Without `zeros` an element of no category ends the run.
+    """
     kinds = attribute(b.node, "cats_int64s", None)
     if not kinds:
         return b.refuse("no categories")

@@ -93,7 +93,10 @@ class _Tape:
     def _path(
         self, y: str, given: dict[str, str], before: Sequence[onnx.NodeProto]
     ) -> list[onnx.NodeProto]:
-        """The nodes between the named values and y, in order."""
+        """The nodes that lead from the named values to y, in the order of the graph.
+
+        Raises ModelError if no node of `before` makes y and y is not among the named values.
+        """
         wanted, path = {y}, []
         for node in reversed(before):
             made = wanted.intersection(node.output) - given.keys()
@@ -136,7 +139,12 @@ class _Tape:
         y: str,
         given: dict[str, str],
     ) -> dict[str, str]:
-        """The gradient of y by value."""
+        """The gradient of the sum of y by each value that leads there: name of value -> name of
+        gradient.
+
+        `given` maps the names of the attributes to the node's inputs. Raises UnsupportedError for
+        an operator without a rule, or one whose further outputs have a gradient.
+        """
         sums = {y: self.filled(1.0, y)}
         moved = set(given.values())
         forward = list(self.nodes) if renamed else list(path)
@@ -160,6 +168,9 @@ class _Tape:
         return sums
 
     def _name(self, shape: Shape | None, dtype: int) -> str:
+        """A new name of a value with its shape and type noted; a shape of None is noted as a
+        scalar's.
+        """
         name = f"{self.where} gradient {len(self.shapes)}"
         while name in self.types:
             name += "_"
@@ -177,6 +188,7 @@ class _Tape:
         return self.shapes[name]
 
     def _write(self, op: str, inputs: Sequence[str], output: str, **attributes: object) -> None:
+        """Append a node of `op` that makes `output`; the node has the same name."""
         self.nodes.append(onnx.helper.make_node(op, inputs, [output], name=output, **attributes))
 
     def op(self, op: str, *inputs: str, shape: Shape | None = None, **attributes: object) -> str:
@@ -230,12 +242,16 @@ def _product(tape: _Tape, a: str, b: str) -> str:
 
 
 def _matrix_transposed(tape: _Tape, name: str) -> str:
+    """The value with its last two axes exchanged."""
     shape = tape.shape(name)
     perm = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
     return tape.op("Transpose", name, shape=tuple(shape[k] for k in perm), perm=perm)
 
 
 def _matmul(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:
+    """The gradients grad @ bT and aT @ grad of c = a @ b; UnsupportedError if a or b is a
+    vector.
+    """
     a, b = node.input
     if min(len(tape.shape(a)), len(tape.shape(b))) < 2:
         raise UnsupportedError("Gradient through MatMul of a vector", node.name or node.output[0])
@@ -267,6 +283,10 @@ def _axes(tape: _Tape, node: onnx.NodeProto, rank: int) -> set[int]:
     found: list[set[int]] = []
 
     def search(k: int, j: int, gone: set[int]) -> None:
+        """Add to `found` every set of axes whose removal takes the shape `whole` to `few`.
+
+        `k` and `j` are the next axes of both shapes; `gone` are the axes removed so far.
+        """
         if k == rank:
             if j == len(few) and gone not in found:
                 found.append(gone)
@@ -286,11 +306,13 @@ def _axes(tape: _Tape, node: onnx.NodeProto, rank: int) -> set[int]:
 
 
 def _reshaped(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:
+    """The gradient in the shape of the node's input."""
     shape = tape.shape(node.input[0])
     return (tape.op("Reshape", grad, tape.numbers(shape), shape=shape),)
 
 
 def _transposed(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:
+    """The gradient with its axes permuted back."""
     shape = tape.shape(node.input[0])
     perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), None)
     perm = list(range(len(shape)))[::-1] if perm is None else perm
@@ -299,10 +321,15 @@ def _transposed(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | 
 
 
 def _square(tape: _Tape, name: str) -> str:
+    """The value times itself."""
     return tape.op("Mul", name, name)
 
 
 def _power(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:
+    """The gradients b * a ** (b - 1) * grad and y * log(a) * grad of y = a ** b.
+
+    An exponent of another type than the base is cast first.
+    """
     a, b = node.input
     if tape.types[a] != tape.types[b]:
         b = tape.op("Cast", b, to=tape.types[a])
@@ -313,6 +340,7 @@ def _power(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]
 
 
 def _quotient(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:
+    """The gradients grad / b and -(grad * a) / b ** 2 of a / b."""
     a, b = node.input
     return tape.op("Div", grad, b), tape.op(
         "Neg", tape.op("Div", tape.op("Mul", grad, a), _square(tape, b))
@@ -320,6 +348,7 @@ def _quotient(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | No
 
 
 def _relu(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:
+    """The gradient where x is greater than 0, and 0 elsewhere."""
     x = node.input[0]
     positive = tape.op("Greater", x, tape.scalar(0.0, x))
     zero = tape.scalar(0.0, x)
@@ -327,6 +356,7 @@ def _relu(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:
 
 
 def _one_less(tape: _Tape, name: str) -> str:
+    """1 minus the value."""
     return tape.op("Sub", tape.scalar(1.0, name), name)
 
 

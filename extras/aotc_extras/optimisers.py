@@ -18,6 +18,9 @@ class Step:
     """What optimisers share: inputs R (rate) and T (step), then groups of `count` tensors each."""
 
     def __init__(self, b: Body, groups: int) -> None:
+        """Take the node of b, whose inputs after R and T are `groups` groups of as many tensors
+        each.
+        """
         self.b, self.kind = b, b.kind(2)
         self.count = (len(b.node.inputs) - 2) // groups
 
@@ -49,6 +52,10 @@ class Step:
 
 @decompose("Adagrad", TRAINING)
 def _adagrad(b: Body) -> bool:
+    """For each x, gradient g and sum h: h += g * g, then x -= rate * g / (sqrt(h) + epsilon).
+
+    The rate is R / (1 + T * decay_factor). Always True: no node is refused.
+    """
     s = Step(b, 3)
     rate = b.add(
         "Div",
@@ -69,6 +76,11 @@ operator("Momentum", "rate count x*", domain=TRAINING, mode=OneOf("nesterov stan
 
 @decompose("Momentum", TRAINING)
 def _momentum(b: Body) -> bool:
+    """For each x, gradient g and momentum v: v = alpha * v + beta * g, then x -= R * v.
+
+    In step 0 beta is 1. In the mode "nesterov" x moves by g + alpha * v instead of v. Always True:
+    no node is refused.
+    """
     s = Step(b, 3)
     nesterov = attribute(b.node, "mode", "standard") == "nesterov"
     alpha = s.number("alpha")
@@ -88,6 +100,12 @@ def _momentum(b: Body) -> bool:
 
 @decompose("Adam", TRAINING)
 def _adam(b: Body) -> bool:
+    """For each x, gradient g and moments v and h: both decay, and x -= rate * v / (sqrt(h) +
+    epsilon).
+
+    The rate corrects the start of both moments in steps after step 0. Each x is then multiplied by
+    1 - norm_coefficient_post. Always True: no node is refused.
+    """
     s = Step(b, 4)
     alpha, beta = s.number("alpha", 0.9), s.number("beta", 0.999)
     one = b.constant(s.kind, (), [1.0])

@@ -50,10 +50,12 @@ def _rounded(b: Body, x: str, mode: str) -> str:
 
 
 def _scaled(b: Body) -> str:
+    """x / scale + zero, in units of the scale."""
     return b.add("Add", b.add("Div", "i0", "i1"), "i2")
 
 
 def _unscaled(b: Body, quantised: str) -> bool:
+    """Make the result (quantised - zero) * scale of the node; always True: nothing is refused."""
     b.add("Mul", b.add("Sub", quantised, "i2"), "i1", out="o0")
     return True
 

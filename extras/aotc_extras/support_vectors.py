@@ -24,6 +24,7 @@ from aot.shapes.types import Type, infer_types
 
 @infer_types("SVMRegressor", ML)
 def _one_score_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """Float32 [samples, 1]."""
     return [(FLOAT, (samples(types), 1))]
 
 

@@ -44,6 +44,7 @@ def last(*names: str) -> Callable[[Match, dict[str, Layout], int], dict[str, Lay
     """The layout rule that stores the channels of these values last where they have positions."""
 
     def rule(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        """Channels last for the named values of rank 3 and more; the others are plain."""
         values = {n: m.values[n] for n in names}
         return {n: channels_last(v) for n, v in values.items() if v is not None and v.rank > 2}
 
@@ -162,9 +163,10 @@ class Geometry:
 
 
 def _up(value: int, multiple: int) -> int:
+    """The smallest multiple of `multiple` that is at least `value`."""
     return -(-value // multiple) * multiple
 
 
 def average_bytes(simd: str, channels: int) -> int:
-    """Scratch of arm_avgpool_s8: sums of one position."""
+    """Bytes of scratch of arm_avgpool_s8: an int32 sum per channel on a core with DSP, else 0."""
     return 4 * channels if simd == "dsp" else 0

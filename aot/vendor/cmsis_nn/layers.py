@@ -84,6 +84,7 @@ def pool_fields(m: Match, window: WindowShape, limits: tuple[int, int]) -> dict[
 
 @average.lower
 def to_average(c: Recorder, m: Match) -> None:
+    """Record the call of an average, with scratch memory as the target's vector unit needs."""
     found = QuantisedPool.of(m)
     size = average_bytes(c.target.simd, m.x.shape[1])
     params = c.params(**pool_fields(m, found.window, found.limits), bytes=size)
@@ -114,6 +115,7 @@ def maximum_fits(m: Match) -> Checks:
 
 @maximum.lower
 def to_maximum(c: Recorder, m: Match) -> None:
+    """Record the call of a MaxPool; no scratch, and limits that are those of int8."""
     params = c.params(**pool_fields(m, maximum_window(m), (-128, 127)), bytes=0)
     c.call("aot_cmsis_nn_maximum", m.y, m.x, params, status=True)
 
@@ -140,6 +142,10 @@ def pair_fits(m: Match) -> Checks:
 
 
 def to_pair(c: Recorder, m: Match) -> None:
+    """Record the call of a sum or a product; y may share the memory of either operand.
+
+    The offsets of operands are their zero points negated, as the library adds them.
+    """
     found = QuantisedPair.of(m)
     n = math.prod(m.y.shape)
     offsets = {"a_offset": -found.a.z, "b_offset": -found.b.z, "y_offset": found.y.z}
@@ -192,6 +198,7 @@ def softmax_fits(m: Match) -> Checks:
 
 @softmax.lower
 def to_softmax(c: Recorder, m: Match) -> None:
+    """Record the call of a Softmax of rows, with the fixed-point scale of x."""
     found = QuantisedSoftmax.of(m, TFLITE)
     row = m.x.shape[found.axis]
     params = c.params(rows=math.prod(m.x.shape) // row, size=row, **found.fixed_point)
@@ -217,6 +224,7 @@ def average_examples() -> Iterator[Case]:
 
 @maximum.cases
 def maximum_examples() -> Iterator[Case]:
+    """Cases of a MaxPool of int8: one with padding in 2-D, one in 1-D."""
     yield case(
         quantised_values(1, 17, 8, 8), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]
     )

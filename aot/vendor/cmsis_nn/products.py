@@ -88,6 +88,11 @@ def geometry(m: Match, found: QuantisedProduct) -> Geometry:
 
 @conv.lower
 def to_conv(c: Recorder, m: Match) -> None:
+    """Record the call of a convolution; weights become [outputs, height, width, inputs].
+
+    A depthwise convolution has weights [height, width, outputs]. Multipliers and shifts are int32,
+    one per output channel, also where there is one for all.
+    """
     found = QuantisedProduct.of(m, TFLITE)
     g = geometry(m, found)
     w = found.w.stored.reshape(g.w[0], g.w[3], *g.w[1:3])
@@ -120,6 +125,7 @@ def to_conv(c: Recorder, m: Match) -> None:
 
 
 def _limits(found: QuantisedProduct) -> dict[str, int]:
+    """The smallest and the largest quantised result, by the names of the params' fields."""
     return {"low": found.limits[0], "high": found.limits[1]}
 
 
@@ -133,6 +139,7 @@ def conv_cost(m: Match) -> float:
 
 @dense.cost
 def dense_cost(m: Match) -> float:
+    """Nanoseconds of a fully connected layer, estimated by its multiply-accumulates and bytes."""
     return priced(m, DENSE, math.prod(m.x.shape) * m.w.shape[-1])
 
 
@@ -144,6 +151,10 @@ def dense_fits(m: Match) -> Checks:
 
 @dense.lower
 def to_dense(c: Recorder, m: Match) -> None:
+    """Record the call of a fully connected layer, with one multiplier or one per output channel.
+
+    Helium's kernel takes sums of weights with the bias folded in; the others take the bias.
+    """
     found = QuantisedProduct.of(m, TFLITE)
     n, k = found.w.data.shape
     rows = math.prod(m.x.shape[:-1])
@@ -195,4 +206,5 @@ def conv_examples() -> Iterator[Case]:
 
 @dense.cases
 def dense_examples() -> Iterator[Case]:
+    """Cases shared by all vendors' quantised fully connected layers."""
     yield from QuantisedProduct.dense_cases()

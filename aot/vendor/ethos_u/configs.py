@@ -136,6 +136,7 @@ def _section(npu: Npu, kind: str, key: str, said: str) -> str:
 
 
 def _read(path: str) -> str:
+    """The text of the file `path`, in UTF-8; UsageError if the file cannot be read or decoded."""
     try:
         return Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

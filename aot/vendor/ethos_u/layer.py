@@ -60,10 +60,15 @@ def activation_fits(limits: tuple[int, int], y: Quantisation) -> Checks:
 
 
 def holds(checks: list[tuple[bool, str]]) -> bool:
+    """Whether every check, a pair (holds, reason), holds; also true for no checks at all."""
     return all(ok for ok, _ in checks)
 
 
 def window_geometry(window: WindowShape, m: Match, weights: int = 0) -> Geometry:
+    """The geometry of a window that takes x to y; `weights` is the sum of its absolute weights.
+
+    A value of rank 3 counts as an image of one row.
+    """
     space = [(1,) * (4 - v.rank) + v.shape[2:] for v in (m.x, m.y)]
     return geometry(window, space[0], space[1], weights)
 
@@ -85,4 +90,7 @@ def rows_of(b: Builder, y: ValueRef, size: int) -> int:
 
 
 def finish_rows(b: Builder, y: ValueRef, rows: int) -> None:
+    """Define y in the builder as the tensor number `rows` in the shape of y; the builder is
+    changed.
+    """
     b.define(y, b.net.reshape(rows, shape_of(y)))

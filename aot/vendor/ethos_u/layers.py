@@ -72,6 +72,7 @@ def average_fits(m: Match, npu: Npu) -> Checks:
 
 
 def _same(found: QuantisedPool) -> bool:
+    """Whether x and y of an average have the same scale and zero point."""
     return (found.x.s, found.x.z) == (found.y.s, found.y.z)
 
 
@@ -87,6 +88,11 @@ def average_window(found: QuantisedPool) -> WindowShape:
 
 
 def _pool_fits(kind: str, window: WindowShape, m: Match, npu: Npu) -> Checks:
+    """Check that a pool has pads that TensorFlow Lite can name, no dilations, and keeps Vela's
+    rules.
+
+    `kind` names the rules: "average" or "maximum".
+    """
     g = window_geometry(window, m)
     named = g.padding in (SAME, VALID)
     pads = list(window.before + window.after)
@@ -97,6 +103,7 @@ def _pool_fits(kind: str, window: WindowShape, m: Match, npu: Npu) -> Checks:
 
 
 def _pool(b: Builder, kind: str, window: WindowShape, m: Match, act: int) -> None:
+    """Add the operator `kind` that pools x into y; `act` is the number of the fused activation."""
     b.net.op(
         kind,
         [b.read(m.x)],
@@ -173,6 +180,10 @@ def emit_pair(b: Builder, m: Match) -> None:
 
 
 def _operand(b: Builder, value: ValueRef, of: Quantisation, y: ValueRef) -> int:
+    """The number of the tensor of an operand of a pair, quantised by `of`.
+
+    A constant gets leading axes of extent 1 to the rank of y, and the axis order of y's layout.
+    """
     if not value.is_const:
         return b.read(value)
     data = np.asarray(value.data).reshape((1,) * (y.rank - value.rank) + value.shape)
@@ -242,7 +253,11 @@ def _unary(m: Match) -> tuple[str, tuple[float, int] | None]:
 
 
 def unary_fits(m: Match, npu: Npu) -> Checks:
-    """Checks of an operator of one operand."""
+    """Check an operator of one operand: known to a network, with the scale and zero point it asks
+    for.
+
+    For example, a Clip must be Relu6 or from -1 to 1.
+    """
     conditions = list(QuantisedTable.checks(m))
     yield from conditions
     kind, asked = _unary(m)

@@ -124,10 +124,16 @@ def _way(m: Match) -> str:
 
 
 def _resize(m: Match) -> Resize:
+    """The Resize between DequantizeLinear and QuantizeLinear of a match, with its operands."""
     return Resize(m.x, m.y, m.roi, m.scales, m.sizes, m.op)
 
 
 def _same(found: Resize, plan: Any, name: str, position: Any, linear: bool) -> bool:
+    """Whether TensorFlow Lite finds the elements of a Resize along one axis, described by `plan`.
+
+    `position(i, source, result)` gives its positions of the way `name`. Linear positions are
+    compared where they are not below 0, nearest ones as indices.
+    """
     i = np.arange(plan.result, dtype=np.float64)
     there = position(i, plan.source, plan.result)
     if linear:
@@ -157,6 +163,7 @@ def resize_fits(m: Match, npu: Npu) -> Checks:
 
 
 def _zero(value: ValueRef | None) -> tuple[int]:
+    """A constant zero point as a tuple of one; 0 where it is absent or not constant."""
     return (0 if value is None or value.data is None else int(np.reshape(value.data, ())),)
 
 
@@ -217,17 +224,20 @@ def reads_last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, La
 
 
 def concat_cases() -> Iterator[Case]:
+    """Cases of a Concat of two int8 tensors [1, 4, 3, 5] along axes 1, 2 and -1."""
     for axis in (1, 2, -1):
         first, other = quantised_values(1, 4, 3, 5), quantised_values(1, 4, 3, 5, seed=1)
         yield case(first, other, axis=axis)
 
 
 def pad_cases() -> Iterator[Case]:
+    """A case of a Pad of height and width by the zero point 0."""
     pads = np.array([0, 0, 1, 2, 0, 3, 0, 1], np.int64)
     yield case(quantised_values(1, 3, 4, 5), pads, np.array(0, np.int8), None, const=(1, 2))
 
 
 def nearest_cases() -> Iterator[Case]:
+    """Cases of a nearest Resize to twice the size, with the two ways that TensorFlow Lite has."""
     for way, rounding in (("asymmetric", "floor"), ("half_pixel", "round_prefer_ceil")):
         scales = np.array([1, 1, 2, 2], np.float32)
         named: dict[str, Any] = {

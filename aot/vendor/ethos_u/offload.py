@@ -62,7 +62,11 @@ class Machine:
     objective: str
 
     def check(self, layer: Layer, m: Match) -> Checks:
-        """The layer's conditions; if they hold, whether Vela compiles it for the NPU alone."""
+        """Yield the layer's conditions and, if all hold, whether Vela compiles the match for the
+        NPU alone.
+
+        Vela is asked last because that takes longest; the reason is then the text of its VelaError.
+        """
         clean = True
         for ok, why in (*tensors_fit(m, *layer.tensors.split()), *layer.check(m, self.npu)):
             clean = clean and bool(ok)
@@ -122,7 +126,10 @@ def network_of(
     inputs: Iterable[ValueRef],
     outputs: Iterable[ValueRef],
 ) -> bytes:
-    """The file of a network; empty where nothing is computed."""
+    """The TFLite file that computes `outputs` from `inputs` by the layers of `matches`, in order.
+
+    The answer is b"" where no operator computes anything.
+    """
     b = Builder()
     heads = [b.enter(v) for v in inputs]
     for layer, m in matches:
@@ -164,7 +171,10 @@ def record(c: Recorder, made: Compiled, npu: Npu, region: RegionView) -> None:
 
 
 def report(made: Compiled, npu: Npu, region: RegionView) -> bytes:
-    """What enters and leaves a region, and what Vela estimates of it, as JSON."""
+    """What enters and leaves a region and what Vela estimates of the region, as JSON in UTF-8.
+
+    Commands and weights are counted in bytes.
+    """
     numbers = {k: v for k, v in asdict(made).items() if isinstance(v, int | dict)}
     known = {"npu": npu.name, "system": npu.system, "memory": npu.memory, "clock": npu.clock}
     sizes = {"commands": len(made.commands), "weights": len(made.weights)}
@@ -207,6 +217,7 @@ def backend_for(npu: Npu, objective: str = "latency") -> Backend:
 
 
 def _pattern(layer: Layer, machine: Machine) -> Pattern:
+    """The pattern of one layer, with its checks, layouts, cost in nanoseconds and cases."""
     made = Pattern(layer.name, layer.graph, NAME, folder=FOLDER, header=HEADER)
     made.check(partial(machine.check, layer))
     made.layouts(layer.layouts)

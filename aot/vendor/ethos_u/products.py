@@ -25,13 +25,14 @@ from aot.vendor.ethos_u.tflite import VALID
 from aot.vendor.ethos_u.values import Builder, Checks, with_positions
 
 
-def convwindow_geometry(found: QuantisedProduct, m: Match) -> Geometry:
+def conv_geometry(found: QuantisedProduct, m: Match) -> Geometry:
     """The window of a convolution of rank 3 or 4."""
     assert found.window is not None
     return window_geometry(found.window.widened(2), m, _weight_sum(found))
 
 
 def _weight_sum(found: QuantisedProduct) -> int:
+    """The largest sum of absolute weights that an output channel has."""
     rows = np.abs(found.w.data).reshape(len(found.w.data), -1)
     return int(rows.sum(axis=1).max(initial=0))
 
@@ -45,13 +46,16 @@ def conv_fits(m: Match, npu: Npu) -> Checks:
         found = QuantisedProduct.of(m, TFLITE)
         single = found.groups == 1 or found.depthwise
         yield single, f"{found.groups} groups of several channels (needs 1, or one per channel)"
-        g = convwindow_geometry(found, m)
+        g = conv_geometry(found, m)
         yield g.padding is not None, "negative pads"
         if g.padding is not None:
             yield from kept("conv" if found.groups == 1 else "depthwise", g, npu)
 
 
 def _product_fits(m: Match) -> Checks:
+    """Check what every product needs: int8, symmetric weights and an activation that can be
+    fused.
+    """
     conditions = [*QuantisedProduct.checks(m, rqs=(TFLITE,))]
     conditions += QuantisedProduct.weights_symmetric(m)
     yield from conditions
@@ -70,7 +74,7 @@ def _operands(b: Builder, found: QuantisedProduct, weights: Any, axis: int) -> l
 def emit_conv(b: Builder, m: Match) -> None:
     """CONV_2D or DEPTHWISE_CONV_2D, behind a PAD where TFLite has no name for the padding."""
     found = QuantisedProduct.of(m, TFLITE)
-    g, data = convwindow_geometry(found, m), found.w.data
+    g, data = conv_geometry(found, m), found.w.data
     data = data.reshape(*data.shape[:2], *(1,) * (4 - data.ndim), *data.shape[2:])
     x, window = b.read(m.x), g.window
     if g.padding == EXPLICIT:
@@ -92,7 +96,9 @@ def emit_conv(b: Builder, m: Match) -> None:
 
 
 def dense_fits(m: Match, npu: Npu) -> Checks:
-    """Checks of a fully connected layer."""
+    """Check a fully connected layer: the conditions of every product, and Vela's on sums of
+    weights.
+    """
     conditions = list(_product_fits(m))
     yield from conditions
     if holds(conditions):
@@ -102,7 +108,7 @@ def dense_fits(m: Match, npu: Npu) -> Checks:
 
 
 def emit_dense(b: Builder, m: Match) -> None:
-    """FULLY_CONNECTED on rows."""
+    """Add FULLY_CONNECTED on rows [rows, k] with weights [n, k] to the builder, and define y."""
     found = QuantisedProduct.of(m, TFLITE)
     n, k = found.w.data.shape
     x, data = b.flattened.get(m.x.name), found.w.data

@@ -55,14 +55,17 @@ class Rule:
 
 
 def _plain(shape: Geometry) -> bool:
+    """Whether a window has neither padding nor dilations."""
     return shape.padding == VALID and max(shape.window.dilations) == 1
 
 
 def _padded(shape: Geometry) -> bool:
+    """Whether a window has padding of any name."""
     return shape.padding != VALID
 
 
 def _stride(shape: Geometry) -> int:
+    """The larger stride of a window, in positions."""
     return max(shape.window.strides)
 
 
@@ -100,7 +103,11 @@ def geometry(window: WindowShape, x: tuple[int, ...], y: tuple[int, ...], weight
 def _padding(
     kernel: int, stride: int, dilation: int, before: int, after: int, x: int, y: int
 ) -> set[int]:
-    """What the pads of one axis may be called."""
+    """The names (SAME, VALID, EXPLICIT) that the pads of one axis may have; empty if none fits.
+
+    `x` and `y` are extents before and after the window; `before` and `after` are pads. An axis may
+    have several names, and the axes of an image must agree on one. Negative pads have no name.
+    """
     reach = (kernel - 1) * dilation + 1
     found: set[int] = set()
     if min(before, after) < 0:

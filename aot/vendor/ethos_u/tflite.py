@@ -71,6 +71,7 @@ class Network:
     """
 
     def __init__(self) -> None:
+        """An empty network; buffer 0 is empty, as the format demands."""
         self._tensors: list[Table] = []
         self._buffers: list[Table] = [{}]
         self._shapes: list[Shape] = []
@@ -84,7 +85,11 @@ class Network:
         return self._add(shape, "int8", 0, floats([scale]), np.array([zero]), 0, name)
 
     def const(self, data: Any, scale: Any = (), zero: int = 0, axis: int = 0) -> int:
-        """A new constant; `scale` is none, one, or one per index of `axis`. Its number."""
+        """Add a constant and return the number of its tensor.
+
+        `scale` is empty (no quantisation), one number, or one number per index of `axis`; `zero` is
+        the zero point of all of them.
+        """
         array = np.ascontiguousarray(data)
         self._buffers.append({0: array.reshape(-1).view(np.uint8)})
         scales = np.asarray(scale, np.float32).reshape(-1)
@@ -102,6 +107,11 @@ class Network:
         axis: int,
         name: str,
     ) -> int:
+        """Add a tensor and return its number; `kind` is the name of its type as numpy spells it.
+
+        `buffer` is the number of the buffer of its data, 0 for none. Empty `scales` mean no
+        quantisation.
+        """
         table: Table = {0: ints(shape), 1: np.int8(TYPES[kind]), 2: np.uint32(buffer), 3: name}
         if scales.size:
             table[4] = {2: scales, 3: zeros, 6: np.int32(axis)}
@@ -121,7 +131,11 @@ class Network:
         return self._shapes[tensor]
 
     def op(self, kind: str, inputs: Sequence[int], output: int, **options: Any) -> int:
-        """Add an operator; the number of its result."""
+        """Add an operator `kind` and return `output`, the number of its result.
+
+        `options` are fields of the operator's table by name (`OPERATORS`); those left out keep the
+        format's defaults.
+        """
         if kind not in self._codes:
             self._codes.append(kind)
         _, options_type, fields = OPERATORS[kind]
@@ -156,7 +170,9 @@ class Network:
         return self.op("TRANSPOSE", [x, self.const(ints(perm))], y)
 
     def data(self, inputs: Iterable[int], outputs: Iterable[int]) -> bytes:
-        """The file."""
+        """The file, a TFLite flatbuffer, whose graph has the tensors `inputs` and `outputs`, by
+        number.
+        """
         graph: Table = {
             0: self._tensors,
             1: ints(list(inputs)),
@@ -183,7 +199,11 @@ def written(model: Table) -> bytes:
 
 
 def _table(b: Any, fields: Table) -> int:
-    """Write a table behind what it points to; its offset."""
+    """Write a table with `fields` by slot into the flatbuffers builder b; its offset.
+
+    What the table points to is written first. Numbers are numpy scalars, whose type says their
+    width.
+    """
     from flatbuffers import number_types
 
     made = {slot: _offset(b, v) for slot, v in fields.items() if not isinstance(v, np.generic)}

@@ -49,6 +49,10 @@ def quantisations(value: Any) -> set[tuple[float, int]]:
 
 
 def _parameters(node: Any) -> tuple[float, int]:
+    """Scale and zero point of a QuantizeLinear or DequantizeLinear node; an absent zero point is 0.
+
+    (0.0, 0) where they are computed or are more than one.
+    """
     given = [None if v is None else v.const_value for v in (*node.inputs[1:3], None)[:2]]
     scale = None if given[0] is None else given[0].numpy()
     absent = len(node.inputs) < 3 or node.inputs[2] is None
@@ -97,6 +101,7 @@ def with_positions(*names: str) -> LayoutRule:
     """The layout rule that stores the channels of these values last where they have positions."""
 
     def rule(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        """Channels last for the named values of rank 3 and more; the others are plain."""
         values = {n: m.values[n] for n in names}
         return {n: channels_last(v) for n, v in values.items() if v is not None and v.rank > 2}
 
@@ -130,7 +135,11 @@ class Builder:
         return value.name in self._known
 
     def read(self, value: ValueRef) -> int:
-        """The tensor that holds a value in its layout; its number."""
+        """The number of the tensor that holds a value in the value's layout.
+
+        A constant is added at each call unless a tensor holds it; a tensor that a function makes is
+        made at the first one.
+        """
         if value.is_const and not self.knows(value):
             data = np.transpose(np.asarray(value.data), order(value.rank, value.layout))
             return self.net.const(data.reshape(shape_of(value)), *step_of(value))

@@ -62,6 +62,7 @@ class Worker:
     """The process, which is started at its first request and again after one that ended it."""
 
     def __init__(self) -> None:
+        """No process yet, and no answers; `_known` holds answers by what was asked."""
         self._process: subprocess.Popen[bytes] | None = None
         self._said: Any = None
         self._known: dict[bytes, Compiled | str] = {}
@@ -83,6 +84,11 @@ class Worker:
         return found
 
     def _ask(self, request: tuple[str, str, str, bytes]) -> Compiled | str:
+        """Send a request to the process and return its answer: the compiled network, or a text if
+        refused.
+
+        A process that ended is closed; the text then holds the last line that it printed.
+        """
         process = self._running()
         assert process.stdin is not None and process.stdout is not None
         try:
@@ -97,6 +103,7 @@ class Worker:
         return answer if isinstance(answer, str) else Compiled(**answer)
 
     def _running(self) -> subprocess.Popen[bytes]:
+        """The process, started if there is none; it is closed when Python exits."""
         if self._process is None:
             self._said = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
             command = [sys.executable, str(Path(__file__).with_name("worker.py"))]

@@ -18,6 +18,7 @@ SEVERAL = "RawWriter expects"
 
 
 def _tensor(made: Any) -> tuple[int, int, int]:
+    """(region of memory, first byte, bytes) of a tensor that Vela placed."""
     return int(made.region), int(made.address), int(made.size)
 
 
