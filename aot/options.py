@@ -62,7 +62,8 @@ class Options:
     lies the part to compile. `ram`, `flash` and `stack` are budgets in bytes,
     None without one. `io` "" is the target's own (boards "arena"). `push` is an input that comes
     by rows. `package` are build systems of PACKAGES. `slice_macs` bounds the slices of
-    NAME_step, 0 for none. `compiler` is the C compiler that CMake is
+    NAME_step, 0 for none. `single_file` adds the
+    bundle as one C file. `compiler` is the C compiler that CMake is
     given: `zig`, a name or a path; "" leaves it to CC and CMake. The bundle does not depend on it.
     `dump_after` is a stage of STAGES or "".
     `test_data` is a file of samples compiled into a self-test, "" without.
@@ -104,6 +105,7 @@ class Options:
     compiler: str = ""
     package: tuple[str, ...] = ()
     slice_macs: int = 0
+    single_file: bool = False
     dump_after: str = ""
 
     def __post_init__(self) -> None:
@@ -222,6 +224,7 @@ class Settings(TypedDict, total=False):
     compiler: str
     package: str | Sequence[str]
     slice_macs: int
+    single_file: bool
     dump_after: Literal["", "load", "normalise", "partition", "lower", "schedule", "plan"]
 
 

@@ -225,6 +225,11 @@ _QUALITY: tuple[Argument, ...] = (
         "N may end in K or M",
     ),
     _row(
+        "--single-file",
+        **_FLAG,
+        help="add single/NAME.c and single/NAME.h: all of the bundle in two files",
+    ),
+    _row(
         "--max-string",
         metavar="N",
         type=count,

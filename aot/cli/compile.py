@@ -114,6 +114,7 @@ def options_of(args: argparse.Namespace) -> Options:
         compiler=given.get("compiler", ""),
         package=tuple(given.get("package", ())),
         slice_macs=given.get("slice_macs", 0),
+        single_file=given.get("single_file", False),
         threads=given.get("threads", 1),
         dump_after=given.get("dump_after", ""),
     )

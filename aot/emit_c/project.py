@@ -27,6 +27,7 @@ from aot.emit_c.render import render
 from aot.emit_c.resources import cmake, runtime_c
 from aot.emit_c.run_order import spell_run
 from aot.emit_c.selftest import spell_selftest, vector_bytes
+from aot.emit_c.single_file import single_files
 from aot.emit_c.spelling import state_slots
 from aot.emit_c.trace import spell_trace
 from aot.emit_c.vendors import (
@@ -134,6 +135,8 @@ def emit_c(
         or any(p.blobs or p.own for p in parts)
     ):
         files["cmake/bin2c.cmake"] = (cmake() / "bin2c.cmake").read_bytes()
+    if options.single_file:
+        files.update(single_files(program, files, constants.blob))
     files = {path: files[path] for path in sorted(files)}
     manifest["libraries"] = list(vendors.links)
     if vendors.memory:
