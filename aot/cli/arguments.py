@@ -224,11 +224,7 @@ _QUALITY: tuple[Argument, ...] = (
         help="give the bundle NAME_step, which makes a run in slices of at most N multiplications; "
         "N may end in K or M",
     ),
-    _row(
-        "--single-file",
-        **_FLAG,
-        help="add single/NAME.c and single/NAME.h: all of the bundle in two files",
-    ),
+    _row("--single-file", **_FLAG, help="add single/NAME.c and NAME.h, the bundle in two files"),
     _row(
         "--max-string",
         metavar="N",
