@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-#: A link of Markdown to a file of the project: its text and its path.
-_LINK = re.compile(r"\[([^]\n]+)\]\((?![a-z]+:|#)([^)\s]+)\)")
+#: A link of Markdown to a file of the project, or a picture: "!", its text and its path.
+_LINK = re.compile(r"(!?)\[([^]\n]+)\]\((?![a-z]+:|#)([^)\s]+)\)")
 #: A block of code, as one group.
 _CODE = re.compile(r"^(```.*?^```)$", re.DOTALL | re.MULTILINE)
 
@@ -21,13 +22,14 @@ def page(text: str, repository: str) -> str:
     address of the repository is not known (""). Blocks of code stay as they are."""
     parts = _CODE.split(text)
     parts[::2] = [
-        _LINK.sub(lambda found: _linked(found[1], found[2], repository), part)
-        for part in parts[::2]
+        _LINK.sub(lambda found: _linked(*found.groups(), repository), part) for part in parts[::2]
     ]
     return "".join(parts)
 
 
-def _linked(text: str, path: str, repository: str) -> str:
+def _linked(mark: str, text: str, path: str, repository: str) -> str:
+    if mark:  # a picture, which nobody sees without its file
+        return f"![{text}]({repository}/raw/HEAD/{path})" if repository else ""
     if repository:
         return f"[{text}]({repository}/blob/HEAD/{path})"
     return f"`{path}`" if text == path else f"{text} (`{path}`)"
@@ -63,10 +65,30 @@ def extras(root: Path, version: str, editable: bool) -> str:
     return f"aotc-extras{place} ; extra == 'extras'"
 
 
+def sbom(root: Path, version: str, required: list[str]) -> bytes:
+    """The bill of materials of the wheel: aotc, the C runtime within it, what pip installs besides.
+
+    `required` are requirements as pyproject.toml spells them.
+    """
+    spdx = runpy.run_path(str(root / "aot" / "tools" / "spdx.py"))
+    package = spdx["package"]
+    parts = [("CONTAINS", package("aotc-runtime-c", version, "MIT-0"))]
+    for requirement in required:
+        name, limits = re.fullmatch(r"([\w.-]+)(.*)", requirement).groups()
+        parts.append(("DEPENDS_ON", package(name, comment=f"Versions: {limits or 'any'}")))
+    return spdx["document"](f"aotc-{version}", package("aotc", version, "Apache-2.0"), (), parts)
+
+
 class Build(BuildHookInterface):
-    """Adds the requirement of the extra `extras` to the metadata of a wheel."""
+    """Adds the requirement of the extra `extras` to the metadata of a wheel, and its SBOM."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """`version` is the kind of the wheel: "standard" or "editable"."""
-        found = extras(Path(self.root), self.metadata.version, version == "editable")
-        build_data["dependencies"].append(found)
+        root, own = Path(self.root), self.metadata.version
+        build_data["dependencies"].append(extras(root, own, version == "editable"))
+        if version == "standard":
+            required = [*self.metadata.core.dependencies]
+            made = Path(self.directory) / "aotc.spdx.json"
+            made.parent.mkdir(parents=True, exist_ok=True)
+            made.write_bytes(sbom(root, own, required))
+            build_data["sbom_files"].append(str(made))

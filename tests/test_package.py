@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -140,3 +141,24 @@ def test_extras_are_asked_for_and_found(
     extras = hook("build_wheel", ROOT / "extras", tmp_path / "extras")
     run(sys.executable, "-m", "pip", "--python", python, *INSTALL, extras)
     run(*command)
+
+
+def test_the_wheel_has_a_bill_of_materials(wheel: Path, tmp_path: Path) -> None:
+    """SPDX that its own library accepts, with every requirement of the metadata."""
+    need_module("spdx_tools")
+    from spdx_tools.spdx.parser.parse_anything import parse_file
+    from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
+
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/sboms/aotc.spdx.json"))
+        (tmp_path / "aotc.spdx.json").write_bytes(archive.read(name))
+        metadata = archive.read(name.replace("sboms/aotc.spdx.json", "METADATA")).decode()
+    document = parse_file(str(tmp_path / "aotc.spdx.json"))
+    assert validate_full_spdx_document(document) == []
+    asked = {
+        re.split("[<>=;]", line.removeprefix("Requires-Dist: "))[0].strip()
+        for line in metadata.splitlines()
+        if line.startswith("Requires-Dist: ") and "extra ==" not in line
+    }
+    assert asked and {p.name for p in document.packages} == asked | {"aotc", "aotc-runtime-c"}
+    assert hook("build_wheel", ROOT, tmp_path).read_bytes() == wheel.read_bytes()

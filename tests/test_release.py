@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aot.version import __version__
-from hatch_build import urls
+from hatch_build import page, urls
 from needs import need_module
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,3 +65,10 @@ def test_an_index_shows_addresses_where_the_project_has_one() -> None:
     shown = urls("https://example.org/aotc")
     assert {"Source", "Issues", "Documentation", "Changelog"} == set(shown)
     assert all(address.startswith("https://example.org/aotc") for address in shown.values())
+
+
+def test_pictures_of_the_page_are_absolute_or_left_out() -> None:
+    text = "![a](docs/a.png) [b](docs/b.md)"
+    at = "https://example.org/aotc"
+    assert page(text, "") == " b (`docs/b.md`)"
+    assert page(text, at) == f"![a]({at}/raw/HEAD/docs/a.png) [b]({at}/blob/HEAD/docs/b.md)"

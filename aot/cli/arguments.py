@@ -407,6 +407,11 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
         ),
         *COMMON,
     ),
+    "sbom": (
+        _row("out", metavar="OUT", help="an OUT with a bundle"),
+        _row("-o", "--output", metavar="F.json", default="", help="the file to write (stdout)"),
+        *COMMON,
+    ),
     "diff": (
         _row("out", metavar="OUT_A", help="an OUT with a bundle"),
         _row("other", metavar="OUT_B", help="another one"),

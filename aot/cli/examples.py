@@ -24,6 +24,7 @@ EXAMPLES = {
     "  aotc explain --unsupported model.onnx\n",
     "partition": "  aotc partition model.onnx --backend dnnl -o parts.onnx\n",
     "report": "  aotc report out -o page.html --bench costs.json\n",
+    "sbom": "  aotc sbom out -o digits.spdx.json\n",
     "diff": "  aotc diff before after\n  aotc diff before after --exit-code -o changes.html\n",
     "link": "  aotc link out/words out/digits -o out/both && cmake --build out/both\n",
     "disasm": "  aotc disasm out\n",

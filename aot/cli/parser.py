@@ -56,6 +56,7 @@ GROUPS = {
         "report": "the content of a bundle, as one HTML page",
         "diff": "list the differences of two builds: bytes, work, backends, options, outputs",
         "link": "make one project of several models, which share one arena",
+        "sbom": "the bundle's files, licences and libraries, as SPDX",
         "disasm": "list the commands of an accelerator's regions",
     },
     "of a model": {

@@ -13,7 +13,7 @@ from aot.cli.output import emit
 from aot.cli.progress import Progress
 from aot.errors import AotError, printable
 
-_OF_BUNDLES = ("run", "verify", "bench", "size", "report", "disasm")
+_OF_BUNDLES = ("run", "verify", "bench", "size", "report", "sbom", "disasm")
 
 
 class Answer(NamedTuple):
