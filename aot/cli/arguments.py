@@ -399,12 +399,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
     "report": (
         _row("out", metavar="OUT", help="an OUT with a bundle"),
         _row("-o", "--output", metavar="R.html", required=True, help="the file to write"),
-        _row(
-            "--bench",
-            metavar="F",
-            default="",
-            help="the file that `bench --per-node --json F` wrote",
-        ),
+        _row("--bench", metavar="F", default="", help="the file of `bench --per-node --json F`"),
         *COMMON,
     ),
     "sbom": (

@@ -240,6 +240,21 @@ def test_bundles_of_older_versions_and_without_calls(tmp_path: Path) -> None:
     assert "No arena" in empty and set(outline(empty).leads) <= set(outline(empty).ids)
 
 
+def test_calls_in_bodies_are_listed(tmp_path: Path) -> None:
+    """Those of bodies in bodies, too, with names that are escaped."""
+    manifest = open_out(compiled(tmp_path)).manifest
+    inner = {"op": "Relu", "nodes": ["r<0>"]}
+    deep = {"op": "If", "nodes": [], "bodies": [{"name": "b1", "arena_bytes": 64, "nodes": []}]}
+    body = {"name": "b0", "arena_bytes": 4096, "nodes": [inner, deep]}
+    first = {**manifest["nodes"][0], "bodies": [body]}
+    text = page({**manifest, "nodes": [first, *manifest["nodes"][1:]]})
+    row = "".join(
+        outline(text[text.index('<tr id="call-0"') :].partition("</tr>")[0] + "</tr>").text
+    )
+    assert "b0, 4,096 bytes of its own arena: Relu (r<0>), If" in row
+    assert "b1, 64 bytes of its own arena: no call" in row
+
+
 def test_refusals_are_listed(tmp_path: Path) -> None:
     manifest = open_out(compiled(tmp_path)).manifest
     refused = {"node": "n<0>", "op": "Conv", "backend": "acme", "pattern": "p", "reason": "a & b"}
