@@ -46,9 +46,9 @@ def partition_of(model: onnx.ModelProto, backends: tuple[str, ...]) -> Partition
 
 
 def taken_by(part: Part, vendor: str) -> list[str]:
-    """Patterns of `vendor` in the partition of a part."""
-    items = partition_of(part.model, (vendor,)).items
-    return [s.pattern.name for s in items if s.backend == vendor]
+    """Patterns of `vendor` (NAME or NAME:CONFIG) in the partition of a part."""
+    items, name = partition_of(part.model, (vendor,)).items, vendor.partition(":")[0]
+    return [s.pattern.name for s in items if s.backend == name]
 
 
 def behind_identity(part: Part) -> Part | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conformance kit of vendors: pytest tests/vendor/test_backend.py --backend NAME, on this
+"""The conformance kit of vendors: pytest tests/vendor/test_backend.py --backend NAME[:CONFIG], on this
 machine or on the target of --backend-target NAME.
 
 Every case of every operator and random networks go to the vendor. What it takes must be right, in
@@ -42,7 +42,7 @@ def vendor(request: pytest.FixtureRequest) -> Iterator[Backend]:
     if name:
         if request.param == "limited":
             pytest.skip("only without --backend: the vendor of this kit that has limits")
-        yield find.find_backend(name)
+        yield find.backends_for([name])[0]
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(EXAMPLE))
@@ -100,12 +100,18 @@ def candidates(vendor: Backend) -> list[merged.Part]:
 
 
 @pytest.fixture(scope="module")
-def examined(vendor: Backend) -> tuple[list[merged.Part], list[str]]:
+def spelled(vendor: Backend, request: pytest.FixtureRequest) -> str:
+    """The vendor as --backend names it, with its configuration."""
+    return request.config.getoption("--backend") or vendor.name
+
+
+@pytest.fixture(scope="module")
+def examined(vendor: Backend, spelled: str) -> tuple[list[merged.Part], list[str]]:
     """The parts of which the vendor takes a node; nodes it refused without a word."""
     kinds = {kind for p in vendor.patterns for kind in root_ops(p.graph) if p.size == 1}
     taken, silent = [], []
     for part in candidates(vendor):
-        partition = merged.partition_of(part.model, (vendor.name,))
+        partition = merged.partition_of(part.model, (spelled,))
         part.taken = [s.pattern.name for s in partition.items if s.backend == vendor.name]
         reasons = {r.node for r in partition.refusals if r.backend == vendor.name and r.reason}
         for s in partition.items:
@@ -133,10 +139,10 @@ def test_every_refusal_has_a_reason(examined: tuple[list[merged.Part], list[str]
 
 
 def test_checks_do_not_depend_on_the_order_of_questions(
-    vendor: Backend, examined: tuple[list[merged.Part], list[str]]
+    spelled: str, examined: tuple[list[merged.Part], list[str]]
 ) -> None:
     for part in examined[0][:20]:
-        assert merged.taken_by(part, vendor.name) == part.taken
+        assert merged.taken_by(part, spelled) == part.taken
 
 
 @dataclass(frozen=True)
@@ -150,7 +156,7 @@ class Bundle:
 
 @pytest.fixture(scope="module")
 def bundled(
-    vendor: Backend,
+    spelled: str,
     examined: tuple[list[merged.Part], list[str]],
     tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
@@ -159,7 +165,7 @@ def bundled(
     parts = [p for p in examined[0] if not _has_nan(p)]
     out = tmp_path_factory.mktemp("kit") / "out"
     target = request.config.getoption("--backend-target")
-    return Bundle(out, parts, merged.compile_parts(parts, vendor.name, out, target))
+    return Bundle(out, parts, merged.compile_parts(parts, spelled, out, target))
 
 
 @pytest.mark.parametrize("switch", ["ON", "OFF"])
