@@ -74,6 +74,8 @@ full-tests: $(VENV)/.test build/axe build/arm64
 	$(PIP) --extra-index-url $(TORCH) -e '.[zig,torch]'
 	AOT_FULL=1 $(PY) -m pytest -n $(JOBS)
 	$(PY) -m pytest tests/vendor/test_backend.py --backend accel_sim
+	ort_ROOT=$$($(PY) -c 'import onnxruntime as o; print(o.__path__[0])') $(PY) -m pytest \
+	  tests/vendor/test_backend.py --backend ort:Conv+Gemm+MatMul+Softmax+Add+Sub+Mul+Max+Min+Relu+Exp+Tanh
 
 full-bench: $(VENV)/.test
 	$(PY) benchmarks/all.py
