@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conformance kit of vendors: pytest tests/vendor/test_backend.py --backend NAME[:CONFIG], on this
-machine or on the target of --backend-target NAME.
+"""The conformance kit of vendors: pytest tests/vendor/test_backend.py --backend NAME[:CONFIG], on
+this machine or on the target of --backend-target NAME.
 
 Every case of every operator and random networks go to the vendor. What it takes must be right, in
 one bundle with everything else; what it refuses, though it has a pattern for that operator, must
