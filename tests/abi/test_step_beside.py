@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run in steps where calls are not cut: a vendor's region, rows, control flow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import aot
+from aot.cli import main
+from aot.npz import read_npz
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples/digits/digits_int8.onnx"
+BOUND = 4000
+
+
+def branching(folder: Path) -> Path:
+    """A convolution, a Loop of three steps and an If whose branch depends on the data."""
+    info, node = helper.make_tensor_value_info, helper.make_node
+    shape = (1, 4, 8, 8)
+    flag, number = (TensorProto.BOOL, ()), (TensorProto.INT64, ())
+    body = helper.make_graph(
+        [node("Add", ["v", "v"], ["w"]), node("Identity", ["c"], ["d"])],
+        "body",
+        [info("i", *number), info("c", *flag), info("v", TensorProto.FLOAT, shape)],
+        [info("d", *flag), info("w", TensorProto.FLOAT, shape)],
+    )
+    sides = {
+        f"{op}_branch": helper.make_graph(
+            [node(kind, ["l"], [kind])], kind, [], [info(kind, TensorProto.FLOAT, shape)]
+        )
+        for op, kind in (("then", "Abs"), ("else", "Neg"))
+    }
+    weights = np.random.default_rng(5).standard_normal((4, 2, 3, 3)).astype(np.float32)
+    consts = {"k": weights, "n": np.int64(3), "t": np.bool_(True), "z": np.float32(0)}
+    graph = helper.make_graph(
+        [
+            node("Conv", ["x", "k"], ["a"], pads=[1, 1, 1, 1]),
+            node("Loop", ["n", "t", "a"], ["l"], body=body),
+            node("ReduceSum", ["l"], ["s"], keepdims=0),
+            node("Greater", ["s", "z"], ["p"]),
+            node("If", ["p"], ["y"], **sides),
+        ],
+        "branching",
+        [info("x", TensorProto.FLOAT, (1, 2, 8, 8))],
+        [info("y", TensorProto.FLOAT, shape)],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in consts.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.save(made, folder / "branching.onnx")
+    return folder / "branching.onnx"
+
+
+@pytest.mark.parametrize(
+    "options", [{"objective": "ram"}, {"backends": ["accel_sim"]}, {}], ids=["rows", "ax1", "flow"]
+)
+def test_steps_have_the_bits_of_a_run(options: dict[str, Any], tmp_path: Path) -> None:
+    model = DIGITS if options else branching(tmp_path)
+    results = []
+    for macs in (0, BOUND):
+        bundle = aot.compile(model, tmp_path / str(macs), slice_macs=macs, **options).build()
+        given = bundle.manifest["inputs"][0]
+        data = np.random.default_rng(3).integers(-128, 128, given["shape"])
+        kind = np.int8 if options else np.float32
+        np.savez(tmp_path / "in.npz", **{given["name"]: data.astype(kind)})
+        words = ["--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "out.npz")]
+        assert main(["run", str(bundle.out), *words]) == 0
+        results.append(read_npz(tmp_path / "out.npz"))
+    assert (bundle.manifest["slices"]["count"] == 1) == ("backends" in options)  # one region
+    assert bool(bundle.manifest["memory"].get("by_rows")) == ("objective" in options)
+    assert [v.tobytes() for v in results[0].values()] == [v.tobytes() for v in results[1].values()]
