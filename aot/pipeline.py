@@ -48,7 +48,7 @@ def compile_model(
     """
     stage = Stages(progress, watch)
     target = budgeted(load_target(options.target), options)
-    check_threads(options.threads, target, options.package)
+    check_threads(options.threads, target, options.package, options.single_file)
     name = bundle_name(options.name, source.path if isinstance(source, Opened) else source)
     model, partition = partition_model(source, options, progress, watch)
     plans = plan_programs(name, model.graph, partition, widths(target, options), options, stage)

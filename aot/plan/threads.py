@@ -26,11 +26,14 @@ LEAST_WORK = 400_000
 BYTE = 4
 
 
-def check_threads(threads: int, target: Target, package: Sequence[str]) -> None:
-    """Raise UnsupportedError where the target, or a package for another build system, has none."""
+def check_threads(threads: int, target: Target, package: Sequence[str], single: bool) -> None:
+    """Raise UnsupportedError where the target, a package or a `single` file has no threads."""
     if threads > 1 and target.board:
         what = f"--threads {threads}: target {target.name} has no operating system with threads"
         raise UnsupportedError(what, hint="leave --threads out; hosts have threads")
+    if threads > 1 and single:
+        what = f"--single-file with --threads {threads}: the pool has a source of its own"
+        raise UnsupportedError(what, hint="leave --single-file or --threads out")
     if threads > 1 and package:
         what = f"--package {package[0]} with --threads {threads}"
         raise UnsupportedError(what, hint="packages link no threads; leave --threads out")

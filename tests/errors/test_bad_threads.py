@@ -35,6 +35,8 @@ def test_boards_have_none(tmp_path: Path) -> None:
     assert error.value.what.startswith("--threads 2: target cortex-m4 has no operating system")
     with pytest.raises(UnsupportedError, match="--package make with --threads 2"):
         aot.compile(DIGITS, tmp_path / "o", package="make", threads=2)
+    with pytest.raises(UnsupportedError, match="--single-file with --threads 2"):
+        aot.compile(DIGITS, tmp_path / "o", single_file=True, threads=2)
     assert not (tmp_path / "o").exists()
     assert aot.compile(DIGITS, tmp_path / "o", target="cortex-m4", threads=1, configure=False)
 
