@@ -11,9 +11,10 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64, S32, S64, U32, U64
-from aot.ir.graph_nodes import attribute, shape_of
+from aot.ir.graph_nodes import attribute, dtype_of, shape_of
 from aot.ir.node_traits import stored_as_given
-from aot.ir.operators import Exact, Linear
+from aot.ir.operators import Exact, Linear, trait_of
+from aot.ir.value_traits import Dequantises
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import MatMulShape
 from aot.ops.fused import Fused, fuse, with_bounds
@@ -138,9 +139,18 @@ def batches(a: Strided, b: Strided, y: Strided) -> tuple[tuple[int, ...], list[t
     return fold_batch(sizes, [v.broadcast(sizes) for v in (a, b, y)])
 
 
-def record_views(c: Recorder, m: Match) -> None:
+def record_views(
+    c: Recorder,
+    m: Match,
+    left: Handle | None = None,
+    size: ValueRef | None = None,
+    sized: int = 0,
+) -> None:
     """Record aot_matmul_f32: a batched product of two computed operands, read through their
     strides.
+
+    `left` takes the place of m.a. `size`, an int64 tensor of one element, is how many columns
+    (`sized` 1) or summands (`sized` 2) count.
     """
     a, b, y = views_of(m)
     sizes, (sa, sb, sy) = batches(a, b, y)
@@ -163,8 +173,13 @@ def record_views(c: Recorder, m: Match) -> None:
     macs = math.prod(y.shape) * a.shape[-1]
     scratch = c.scratch(call.scratch or 0)
     params, instance = c.params(**call.fields), call.instance
-    operands = m.y, m.a, m.b, scratch, params
-    c.call(call.kernel, *operands, instance=instance, macs=macs, splits=call.splits)
+    operands = m.y, m.a if left is None else left, m.b
+    if size is None:
+        rest = scratch, params
+        c.call(call.kernel, *operands, *rest, instance=instance, macs=macs, splits=call.splits)
+        return
+    instance = {**instance, "SIZED": sized}
+    c.call(f"{call.kernel}_sized", *operands, size, scratch, params, instance=instance, macs=macs)
 
 
 def record_general(c: Recorder, m: Match, node: NodeRef) -> None:
@@ -414,8 +429,21 @@ def gemm_cases() -> Iterator[Case]:
 def matmul_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Dynamic dimensions of a MatMul: rows, columns and batches pass; the summed axis is padded by
     0.
+
+    Columns behind the true size become 0 at once, which lets a kernel leave them out.
     """
     multiplied(x, node, 0, 1)
+    y, b = node.outputs[0], needed(node, 1)
+    last, axes = len(shape_of(y)) - 1, x.of(y)
+    makers = [needed(node, i).producer() for i in range(2)]
+    quantised = any(maker is not None and trait_of(maker, Dequantises) for maker in makers)
+    matrix = len(shape_of(b)) > 1 and last in axes and dtype_of(y) == ir.DataType.FLOAT
+    if x.frozen or quantised or not matrix:
+        return
+    kind = [(int(dtype_of(y)), shape_of(y))]
+    product = x.node(node, "MatMul", node.inputs, kind)[0]
+    x.set(product, axes)
+    x.substitute(node, x.neutral(node, product, 0, [last]), axes)
 
 
 @dynamic("Gemm")

@@ -49,18 +49,19 @@ typedef struct aot_tail_params {
 } aot_tail_params;
 
 /* y [outer][axis][inner] = x where the index on the axis is below n [1], else the element `fill`.
-   Elements of E bytes. In place allowed. */
+   Elements of E bytes, at most 16. In place allowed. */
 AOT_INLINE void aot_tail(void *y, const void *x, const int64_t *n, const void *fill,
                          const aot_tail_params *p, int E) {
     const int64_t kept = aot_extent(*n, 0, p->axis) * p->inner, row = p->axis * p->inner;
-    unsigned char *to = (unsigned char *)y;
+    unsigned char *to = (unsigned char *)y, one[16];
     const unsigned char *from = (const unsigned char *)x;
+    (void)memcpy(one, fill, (size_t)E); /* which y cannot overlap: the loop below is fast */
     for (int64_t o = 0; o < p->outer; ++o) {
         if (y != x && kept > 0) {
             (void)memcpy(to, from, (size_t)(kept * E));
         }
         for (int64_t i = kept; i < row; ++i) {
-            (void)memcpy(to + i * E, fill, (size_t)E);
+            (void)memcpy(to + i * E, one, (size_t)E);
         }
         to += row * E;
         from += row * E;

@@ -9,6 +9,7 @@
 #include "aot_matmul_f32.h"
 #include "aot_matmul_f32_q4.h"
 #include "aot_matmul_f32_ref.h"
+#include "aot_matmul_f32_sized.h"
 #include "aot_matmul_f64_ref.h"
 #include "aot_matmul_s32_ref.h"
 #include "aot_matmul_s64_ref.h"
@@ -331,6 +332,48 @@ static void test_panels(int plus) {
     same_bytes("y", y, want, sizeof y);
 }
 
+/* A product of which `size` columns or summands count: the bits of the whole one, padded with 0. */
+static void test_sized(int m, int n, int k, int size, int along, int transposed) {
+    const int given = size < 0 ? 0 : size, padded = along == 1 ? n : k;
+    const aot_matmul_f32_sized_params p = {m,
+                                           n,
+                                           k,
+                                           {2, 1, 1},
+                                           {m * k, 0, 0},
+                                           {k * n, 0, 0},
+                                           {m * n, 0, 0},
+                                           k,
+                                           transposed ? 1 : n,
+                                           transposed ? k : 1,
+                                           n,
+                                           0.5F,
+                                           AOT_GEMM_RUN};
+    const int64_t count = size;
+    float *a = NEW(float, 2 * m * k), *b = NEW(float, 2 * k * n);
+    float *y = NEW(float, 2 * m * n), *want = NEW(float, 2 * m * n);
+    float *scratch = NEW(float, AOT_GEMM_RUN * 4 * V);
+    check_case("sized %d of %d, along %d, [%d, %d, %d], %d", size, padded, along, m, n, k,
+               transposed);
+    fill_f32(a, 2 * m * k, -1.0, 1.0);
+    fill_f32(b, 2 * k * n, -1.0, 1.0);
+    fill_f32(y, 2 * m * n, -1.0, 1.0);
+    for (int i = 0; i < 2 * m * k; ++i) {
+        a[i] = along == 2 && i % k >= given ? 0.0F : a[i];
+    }
+    for (int i = 0; i < 2 * k * n; ++i) {
+        const int row = transposed ? i % k : i / n % k, column = transposed ? i / k % n : i % n;
+        b[i] = (along == 1 ? column : row) >= given ? 0.0F : b[i];
+    }
+    aot_matmul_f32(want, a, b, scratch, &p, 6, 4);
+    if (along == 1) {
+        aot_matmul_f32_sized(y, a, b, &count, scratch, &p, 6, 4, 1);
+    } else {
+        aot_matmul_f32_sized(y, a, b, &count, scratch, &p, 6, 4, 2);
+    }
+    same_bytes("y", y, want, (size_t)(2 * m * n) * sizeof *y);
+    check_free();
+}
+
 int main(void) {
     static const int shapes[][3] = {{1, 1, 1},   {1, 70, 300}, {2, 16, 5},   {3, 33, 17},
                                     {7, 5, 520}, {15, 64, 9},  {29, 100, 3}, {4, 17, 256}};
@@ -347,6 +390,12 @@ int main(void) {
         }
         test_matmul(m, n, 0, 1, 0);
         test_q4(m, n, k, 64, 3);
+    }
+    for (int i = 0; i < 4 * 9; ++i) {
+        static const int sizes[] = {-1, 0, 1, 3, 4, 30, 65, 67, 99};
+        test_sized(1, 67, 300, sizes[i / 4], 1 + i % 2, i / 2 % 2);
+        test_sized(5, 67, 300, sizes[i / 4], 1 + i % 2, i / 2 % 2);
+        test_sized(5, 37, 67, sizes[i / 4], 2, i / 2 % 2);
     }
     for (int c = 0; c < 2; ++c) {
         reference_f32(c);

@@ -70,6 +70,14 @@ def test_caches_grow_in_their_places(stateful: Any) -> None:
         assert len({line.rpartition("(")[2] for line in lines}) == 1, lines
 
 
+def test_attention_stops_at_the_tokens_there_are(stateful: Any) -> None:
+    """The products with keys and with values read the true size; whether it is right, and the same
+    bits as the whole product, see below and runtime_c/tests/test_matmul.c."""
+    source = (stateful.out / "bundle/src/net_run.c").read_text()
+    assert "/*SIZED=*/1" in source and "/*SIZED=*/2" in source
+    assert source.count("matmul_f32_sized(BUF_") == 2 * LAYERS
+
+
 def test_a_stream_of_tokens(stateful: Any) -> None:
     net, reference = stateful.load(), ReferenceEvaluator(gpt2())
     for _ in range(2):
