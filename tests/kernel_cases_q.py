@@ -264,6 +264,8 @@ def every_case(planner: Any) -> list[Case]:
         made += [conv(planner, s, offset=90) for s in list(shapes())[7:10]]
     else:
         made += [conv(planner, s, depthwise=True) for s in depthwise_shapes()]
+    if VLEN > 1:
+        made += [conv(planner, s, depthwise=True, offset=90) for s in list(depthwise_shapes())[3:7]]
     return made + [fc(planner, s) for s in products()]
 
 

@@ -87,6 +87,15 @@ AOT_INLINE void aot_qvec_narrow(int8_t *p, aot_vi v) {
 }
 #endif
 
+typedef int16_t aot_qvec_shorts __attribute__((vector_size(2 * AOT_VLEN)));
+
+/* V int16 as int32. */
+AOT_INLINE aot_vi aot_qvec_widen_s16(const int16_t *p) {
+    aot_qvec_shorts v;
+    (void)memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, aot_vi);
+}
+
 typedef uint8_t aot_qvec_bytes __attribute__((vector_size(AOT_VLEN)));
 
 /* V uint8 as int32, and back. */

@@ -74,19 +74,22 @@ static void portable(const run *r, int P, int CB, int known) {
 }
 
 #if AOT_VLEN > 1
-static void vectors(const run *r, int O) {
+static void vectors(const run *r, int O, int W16) {
     const aot_qdwconv_s8_params *p = &r->p;
     const int pitch = up_to(p->oc, V), taps = p->kh * p->kw;
     int8_t *w = NEW(int8_t, taps * pitch);
+    int16_t *wide = NEW(int16_t, taps * pitch);
     for (int i = 0; i < taps * pitch; ++i) {
         w[i] = i % pitch < p->oc ? r->w[i % pitch * taps + i / pitch] : 0;
+        wide[i] = w[i];
     }
     for (int part = 0; part < 2; ++part) {
         const aot_qdwconv_s8_params q = part_of(p, part);
-        aot_qdwconv_s8__vec(r->y + q.y_row0 * p->ow * p->oc, r->x + q.x_row0 * p->iw * p->ic, w,
-                            r->bias, r->s.mult, r->s.shift, NULL, &q, r->s.rq, r->s.pc, O);
+        aot_qdwconv_s8__vec(r->y + q.y_row0 * p->ow * p->oc, r->x + q.x_row0 * p->iw * p->ic,
+                            W16 ? (const void *)wide : w, r->bias, r->s.mult, r->s.shift, NULL, &q,
+                            r->s.rq, r->s.pc, O, W16);
     }
-    compare(r, "vectors");
+    compare(r, W16 ? "vectors, int16 weights" : "vectors");
 }
 #endif
 
@@ -156,8 +159,9 @@ static void test(int number, int rq, int pc) {
     }
     r.bias = folded(bias, w, g->oc, taps, g->x_zero, up_to(g->oc, 16) + 16);
 #if AOT_VLEN > 1
-    vectors(&r, 1);
-    vectors(&r, g->oc / V > 4 ? 4 : g->oc / V > 1 ? g->oc / V : 1);
+    vectors(&r, 1, 0);
+    vectors(&r, g->oc / V > 4 ? 4 : g->oc / V > 1 ? g->oc / V : 1, 0);
+    vectors(&r, 1, 1);
 #endif
     if (rq != 1) {
         mve(&r);

@@ -31,9 +31,13 @@ def pack(w: Array, vectors: int, vlen: int, pair: bool) -> Array:
 def plan(conv: QConv, w: Array, bias: Array) -> QCall:
     """The call of the kernel on vectors of sums, for weights [oc, ic, kh, kw] and bias [oc]."""
     if conv.kind == "dwconv":
-        taps = padded(w.astype(np.int8).reshape(conv.oc, -1).T, conv.vlen, axis=1)
+        # Weights less their zero points may need nine bits.
+        wide = w.min() < -128 or w.max() > 127
+        taps = padded(
+            w.astype(np.int16 if wide else np.int8).reshape(conv.oc, -1).T, conv.vlen, axis=1
+        )
         bias = padded(bias.astype(np.int32), conv.vlen)
-        instance = {"O": min(4, max(1, conv.oc // conv.vlen))}
+        instance = {"O": min(4, max(1, conv.oc // conv.vlen)), "W16": int(wide)}
         return QCall(conv.kernel("__vec"), taps.reshape(-1), bias, 0, instance)
     flat = w.transpose(0, 2, 3, 1).reshape(conv.oc, -1)
     n, k = flat.shape

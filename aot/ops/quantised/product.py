@@ -4,7 +4,8 @@
 QuantizeLinear([Relu | Clip](product)), where the product is a Conv, ConvTranspose, MatMul or Gemm
 of quantised values, constant quantised weights and a bias or none: symmetric int8 weights of one or
 two spatial axes go to the kernels of the target (conv_portable, conv_dsp, conv_mve), with dot
-products (conv_dot) also other weights where groups = 1; everything else goes to aot_qconv_ref.
+products (conv_dot) also other weights where groups = 1, on vectors (conv_vector) also other
+weights where every channel has a filter of its own; everything else goes to aot_qconv_ref.
 Channels are stored last.
 
 An epilogue is what a kernel does instead with the sums of a few pixels at a time:
@@ -171,8 +172,8 @@ def to_kernel(c: Recorder, m: Match) -> None:
     """Record a product by a kernel of the target if it has one for it, else by the general one."""
     found = QuantisedProduct.of(m, rq_of(c))
     any_weights = conv_dot.suits(c.target.simd, c.vlen, c.objective)
-    fits = found.groups == 1 or (found.depthwise and found.w.symmetric)
-    fits = fits and (found.w.symmetric or any_weights) and found.node.op_type != "ConvTranspose"
+    fits = found.w.symmetric or (c.vlen > 1 if found.depthwise else any_weights)
+    fits = fits and (found.groups == 1 or found.depthwise) and found.node.op_type != "ConvTranspose"
     eight = found.x.dtype in EIGHT and found.y.dtype in EIGHT
     if fits and eight and (found.window is None or m.x.rank < 5):
         record(c, m, found)
