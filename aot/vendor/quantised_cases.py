@@ -112,7 +112,8 @@ def conv_cases() -> Iterator[Case]:
     odd = quantised_values(4, 5, 3, 3, dtype="uint8")
     yield product(quantised_values(1, 5, 6, 6), odd, 0, zw=131)
     odd = quantised_values(19, 1, 3, 3, dtype="uint8")
-    yield product(quantised_values(1, 19, 5, 9), odd, 0, zw=100, **{"conv.group": 19}, **same)
+    deep = {"conv.group": 19, **same}
+    yield product(quantised_values(1, 19, 5, 9), odd, 0, zw=100, **deep)
     wide: dict[str, Any] = {"zx": -300, "zy": 44, "dtype": "int16"}
     yield product(
         quantised_values(1, 5, 6, 6, dtype="int16") // 8,
