@@ -355,18 +355,19 @@ def attention_dynamic(x: DynamicDims, node: ir.Node) -> None:
     has_heads = len(shape_of(q)) == 4
     rows = 2 if has_heads else 1
     allowed = {0, rows}
-    if any(set(x.of(i)) - allowed for i in (q, k, v)) or any(
-        x.of(given(node, i)) or (given(node, i) is not None and rows in x.of(k)) for i in (4, 5, 6)
+    if any(set(x.run_sizes(i)) - allowed for i in (q, k, v)) or any(
+        x.run_sizes(given(node, i)) or (given(node, i) is not None and rows in x.run_sizes(k))
+        for i in (4, 5, 6)
     ):
         raise refused(node, "attends along a dimension known at run time only")
-    batches = [x.of(i).get(0) for i in (q, k, v)]
+    batches = [x.run_sizes(i).get(0) for i in (q, k, v)]
     if len({b is None for b in batches}) > 1:
         raise refused(node, "has queries and keys of other batches")
     batch = batches[0]
     for other in batches[1:]:
         if batch is not None and other is not None:
             batch = require_equal(x, node, batch, other, "has queries and keys of other batches")
-    n, m = x.of(k).get(rows), x.of(v).get(rows)
+    n, m = x.run_sizes(k).get(rows), x.run_sizes(v).get(rows)
     if (n is None) != (m is None):
         raise refused(node, "has other numbers of keys and of values")
     if n is not None and m is not None:
@@ -375,11 +376,11 @@ def attention_dynamic(x: DynamicDims, node: ir.Node) -> None:
         node.replace_input_with(1, x.neutral(node, k, 0, [rows]))
         node.replace_input_with(2, x.neutral(node, v, 0, [rows]))
     least = min(shape_of(needed(node, i))[rows] for i in (1, 2))
-    _mask(x, node, n, x.of(q).get(rows), batch, least)
+    _mask(x, node, n, x.run_sizes(q).get(rows), batch, least)
     _fit(x, node, rows)
     x.sweep.type_outputs(node)
     own: Axes = {} if batch is None else {0: batch}
-    queries = x.of(q).get(rows)
+    queries = x.run_sizes(q).get(rows)
     for index, value in enumerate(node.outputs):
         if not value.name:
             continue
@@ -414,7 +415,7 @@ def _mask(
         short = x.node(node, "Less", [rows, n], [(BOOL_TYPE, (1, keys))])[0]
         with_input(node, 3, short)
         return
-    shape, own = shape_of(mask), x.of(mask)
+    shape, own = shape_of(mask), x.run_sizes(mask)
     last = len(shape) - 1
     for axis, theirs in own.items():
         ours = {last: n, last - 1: queries, last - 3: batch}.get(axis)
@@ -445,7 +446,8 @@ def _fit(x: DynamicDims, node: ir.Node, rows: int) -> None:
         last = len(shape_of(mask)) - 1
         places[3] = {last: keys, last - 1: queries, last - 3: batch}
     dynamic = {
-        i: {a: p for a, p in own.items() if a in x.of(node.inputs[i])} for i, own in places.items()
+        i: {a: p for a, p in own.items() if a in x.run_sizes(node.inputs[i])}
+        for i, own in places.items()
     }
     fit_inputs(x, node, dynamic)
 

@@ -322,6 +322,6 @@ def cast_like_dynamic(x: DynamicDims, node: ir.Node) -> None:
     some.
     """
     like = needed(node, 0)
-    if any(x.of(i) for i in node.inputs[1:]):
+    if any(x.run_sizes(i) for i in node.inputs[1:]):
         raise refused(node, "takes its type from a value of unknown shape")
-    pass_on(x, node, x.of(like))
+    pass_on(x, node, x.run_sizes(like))

@@ -258,13 +258,13 @@ def concat_dynamic(x: DynamicDims, node: ir.Node) -> None:
     axis = axis_of(node, len(shape_of(needed(node, 0))))
     found: Axes = {}
     for value in parts.values():
-        for a, n in x.of(value).items():
+        for a, n in x.run_sizes(value).items():
             if a != axis:
                 meet(x, node, found, a, n, f"joins parts that may differ in dimension {a}")
-    if any(a not in x.of(v) for v in parts.values() for a in found):
+    if any(a not in x.run_sizes(v) for v in parts.values() for a in found):
         raise refused(node, "joins parts of known and of unknown size")
     fit_inputs(x, node, {i: {a: a for a in found} for i in parts})
-    if any(axis in x.of(v) for v in parts.values()):
+    if any(axis in x.run_sizes(v) for v in parts.values()):
         _joined(x, node, axis, found)
     else:
         pass_on(x, node, found)
@@ -316,10 +316,10 @@ def split_dynamic(x: DynamicDims, node: ir.Node) -> None:
     data, sizes = needed(node, 0), given(node, 1)
     axis = axis_of(node, len(shape_of(data)))
     known = None if sizes is None else lookup(sizes, x.sweep.partial_values)
-    if axis not in x.of(data) and (sizes is None or (known is not None and known.full)):
+    if axis not in x.run_sizes(data) and (sizes is None or (known is not None and known.full)):
         x.sweep.type_outputs(node)
         for value in node.outputs:
-            x.set(value, x.of(data))
+            x.set(value, x.run_sizes(data))
         return
     count, size = len(node.outputs), shape_of(data)[axis]
     n = x.dim(node, data, axis)

@@ -245,7 +245,7 @@ def transposed_dynamic(x: DynamicDims, node: ir.Node) -> None:
     Padding becomes 0 first. UnsupportedError for dynamic channels, or a fixed output_shape.
     """
     data = only_first(x, node)
-    own, rank = x.of(data), len(shape_of(data)) - 2
+    own, rank = x.run_sizes(data), len(shape_of(data)) - 2
     inside = [a for a in own if a >= 2]
     if 1 in own or (inside and attribute(node, "output_shape", None)):
         raise refused(node, "runs along a dimension known at run time only")

@@ -186,7 +186,7 @@ def zeros_behind(
     """
     node = value.producer()
     assert node is not None
-    source, own = node.inputs[0], x.of(value)
+    source, own = node.inputs[0], x.run_sizes(value)
     spread = source is not None and (source in x.kept or made_by(source, "Spread"))
     return value if spread and list(own) == [attribute(node, "axis")] else None
 

@@ -165,7 +165,7 @@ def einsum_dynamic(x: DynamicDims, node: ir.Node) -> None:
         value = needed(node, index)
         places[index] = {}
         for axis, label in enumerate(own):
-            n = x.of(value).get(axis)
+            n = x.run_sizes(value).get(axis)
             if n is None:
                 static.add(label)
                 continue
@@ -175,7 +175,7 @@ def einsum_dynamic(x: DynamicDims, node: ir.Node) -> None:
         raise refused(node, "multiplies a dimension known at run time by a known one")
     for index, own in enumerate(labels):
         value = needed(node, index)
-        summed = [a for a in x.of(value) if own[a] not in result]
+        summed = [a for a in x.run_sizes(value) if own[a] not in result]
         if summed:
             node.replace_input_with(index, x.neutral(node, value, 0, summed))
     fit_inputs(x, node, places)

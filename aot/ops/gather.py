@@ -226,7 +226,7 @@ def from_start(x: DynamicDims, node: ir.Node, index: ir.Value, length: ir.Value)
     `length` is a vector that broadcasts to the indices. Padding of the indices becomes 0, which is
     in range. The value is returned unchanged where no index can be negative.
     """
-    axes, shape = x.of(index), shape_of(index)
+    axes, shape = x.run_sizes(index), shape_of(index)
     kind = int(index.dtype or 0)
     if axes:
         index = x.neutral(node, index, 0)
@@ -255,11 +255,11 @@ def gather_dynamic(x: DynamicDims, node: ir.Node) -> None:
     data, index = needed(node, 0), needed(node, 1)
     axis = axis_of(node, len(shape_of(data)))
     more = len(shape_of(index)) - 1
-    found = {axis + a: n for a, n in x.of(index).items()}
-    found |= {a if a < axis else a + more: n for a, n in x.of(data).items() if a != axis}
-    if axis in x.of(data):
-        node.replace_input_with(1, from_start(x, node, index, x.of(data)[axis]))
-    elif x.of(index):
+    found = {axis + a: n for a, n in x.run_sizes(index).items()}
+    found |= {a if a < axis else a + more: n for a, n in x.run_sizes(data).items() if a != axis}
+    if axis in x.run_sizes(data):
+        node.replace_input_with(1, from_start(x, node, index, x.run_sizes(data)[axis]))
+    elif x.run_sizes(index):
         node.replace_input_with(1, x.neutral(node, index, 0))
     pass_on(x, node, found)
 
@@ -274,15 +274,15 @@ def gather_nd_dynamic(x: DynamicDims, node: ir.Node) -> None:
     data, index = needed(node, 0), needed(node, 1)
     batch = int(attribute(node, "batch_dims", 0))
     tuple_axis = len(shape_of(index)) - 1
-    if batch or tuple_axis in x.of(index):
+    if batch or tuple_axis in x.run_sizes(index):
         raise refused(node, "gathers by batch along a dimension known at run time only")
     depth = shape_of(index)[-1]
-    found = dict(x.of(index))
-    found |= {tuple_axis + a - depth: n for a, n in x.of(data).items() if a >= depth}
-    if any(a < depth for a in x.of(data)):
+    found = dict(x.run_sizes(index))
+    found |= {tuple_axis + a - depth: n for a, n in x.run_sizes(data).items() if a >= depth}
+    if any(a < depth for a in x.run_sizes(data)):
         lengths = x.joined(node, [x.dim(node, data, a) for a in range(depth)])
         node.replace_input_with(1, from_start(x, node, index, lengths))
-    elif x.of(index):
+    elif x.run_sizes(index):
         node.replace_input_with(1, x.neutral(node, index, 0))
     pass_on(x, node, found)
 
@@ -295,10 +295,10 @@ def gather_elements_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """
     data, index = needed(node, 0), needed(node, 1)
     axis = axis_of(node, len(shape_of(data)))
-    for other, n in x.of(data).items():
+    for other, n in x.run_sizes(data).items():
         if other == axis:
             continue
-        ours, limits = x.of(index).get(other), x.interval(n)
+        ours, limits = x.run_sizes(index).get(other), x.interval(n)
         if ours is not None:
             require_equal(
                 x, node, n, ours, "has indices for another dimension known at run time only"
@@ -307,11 +307,11 @@ def gather_elements_dynamic(x: DynamicDims, node: ir.Node) -> None:
             raise refused(
                 node, "may have more indices than data along a dimension known at run time"
             )
-    if axis in x.of(data):
-        node.replace_input_with(1, from_start(x, node, index, x.of(data)[axis]))
-    elif x.of(index):
+    if axis in x.run_sizes(data):
+        node.replace_input_with(1, from_start(x, node, index, x.run_sizes(data)[axis]))
+    elif x.run_sizes(index):
         node.replace_input_with(1, x.neutral(node, index, 0))
-    pass_on(x, node, x.of(index))
+    pass_on(x, node, x.run_sizes(index))
 
 
 @operands_fit("GatherND")

@@ -92,7 +92,7 @@ def sample_dynamic(x: DynamicDims, node: ir.Node) -> None:
     UnsupportedError for a dynamic image or batches that may differ.
     """
     data, grid = needed(node, 0), needed(node, 1)
-    own, points = x.of(data), x.of(grid)
+    own, points = x.run_sizes(data), x.run_sizes(grid)
     if any(a > 0 for a in own) or (0 in own) != (0 in points):
         raise refused(node, "samples along a dimension known at run time only")
     last = len(shape_of(grid)) - 1

@@ -434,7 +434,7 @@ def matmul_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """
     multiplied(x, node, 0, 1)
     y, b = node.outputs[0], needed(node, 1)
-    last, axes = len(shape_of(y)) - 1, x.of(y)
+    last, axes = len(shape_of(y)) - 1, x.run_sizes(y)
     makers = [needed(node, i).producer() for i in range(2)]
     quantised = any(maker is not None and trait_of(maker, Dequantises) for maker in makers)
     matrix = len(shape_of(b)) > 1 and last in axes and dtype_of(y) == ir.DataType.FLOAT
@@ -458,11 +458,11 @@ def gemm_dynamic(x: DynamicDims, node: ir.Node) -> None:
     row = int(bool(attribute(node, "transA", 0)))
     column = 1 - int(bool(attribute(node, "transB", 0)))
     found: Axes = {}
-    if row in x.of(a):
-        found[0] = x.of(a)[row]
-    if column in x.of(b):
-        found[1] = x.of(b)[column]
-    ends = x.of(a).get(1 - row), x.of(b).get(1 - column)
+    if row in x.run_sizes(a):
+        found[0] = x.run_sizes(a)[row]
+    if column in x.run_sizes(b):
+        found[1] = x.run_sizes(b)[column]
+    ends = x.run_sizes(a).get(1 - row), x.run_sizes(b).get(1 - column)
     if (ends[0] is None) != (ends[1] is None):
         raise refused(node, "multiplies a dimension known at run time by a known one")
     if ends[0] is not None and ends[1] is not None:
@@ -474,14 +474,14 @@ def gemm_dynamic(x: DynamicDims, node: ir.Node) -> None:
         more = 2 - len(shape_of(c))
         for place, n in list(found.items()):
             axis = place - more
-            own = x.of(c).get(axis)
+            own = x.run_sizes(c).get(axis)
             if own is None and axis >= 0 and shape_of(c)[axis] != 1:
                 raise refused(node, f"adds a known number to dimension {place}")
             if own is not None:
                 found[place] = require_equal(
                     x, node, n, own, "adds a bias that may have another size"
                 )
-        if any(a + more not in found for a in x.of(c)):
+        if any(a + more not in found for a in x.run_sizes(c)):
             raise refused(node, "repeats a dimension known at run time only")
     pass_on(x, node, found)
 

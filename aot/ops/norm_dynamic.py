@@ -21,7 +21,7 @@ def instance_dynamic(x: DynamicDims, node: ir.Node) -> None:
     UnsupportedError for a dynamic number of channels.
     """
     data = only_first(x, node)
-    own, shape = x.of(data), shape_of(data)
+    own, shape = x.run_sizes(data), shape_of(data)
     axes = list(range(2, len(shape)))
     if 1 in own:
         raise refused(node, "has channels whose number is known at run time only")
@@ -41,7 +41,7 @@ def group_dynamic(x: DynamicDims, node: ir.Node) -> None:
     channels.
     """
     data = only_first(x, node)
-    own, shape = x.of(data), shape_of(data)
+    own, shape = x.run_sizes(data), shape_of(data)
     if 1 in own:
         raise refused(node, "has channels whose number is known at run time only")
     if not any(a > 1 for a in own):
@@ -65,7 +65,7 @@ def _standardised(x: DynamicDims, node: ir.Node, data: ir.Value, axes: Sequence[
     Operators are added in front of `node`, which gives epsilon.
     """
     kind, typed = int(dtype_of(data)), [(int(dtype_of(data)), shape_of(data))]
-    own = x.of(data)
+    own = x.run_sizes(data)
     middle = means(x, data, node, axes)
     centred = x.node(node, "Sub", [data, middle], typed)[0]
     x.set(centred, own)
@@ -99,8 +99,8 @@ def channelwise_dynamic(x: DynamicDims, node: ir.Node) -> None:
     channels.
     """
     data = only_first(x, node)
-    if 1 in x.of(data):
+    if 1 in x.run_sizes(data):
         raise refused(node, "has channels whose number is known at run time only")
     x.sweep.type_outputs(node)
     for value in node.outputs[:1]:
-        x.set(value, x.of(data))
+        x.set(value, x.run_sizes(data))

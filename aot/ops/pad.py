@@ -182,7 +182,7 @@ def pad_dynamic(x: DynamicDims, node: ir.Node) -> None:
             ends = x.at(node, vector, i), x.at(node, vector, i + len(axes))
             data = _moved(x, node, data, axis, ends, mode)
             pads[axis] = (0, 0)
-        elif axis in x.of(data) and (before or after) and mode != "constant":
+        elif axis in x.run_sizes(data) and (before or after) and mode != "constant":
             ends = x.ints(node, [before]), x.ints(node, [after])
             data = _moved(x, node, data, axis, ends, mode)
             pads[axis] = (0, 0)
@@ -212,7 +212,7 @@ def _padded(
     rank = len(shape_of(data))
     known = {a: (int(b or 0), int(e or 0)) for a, (b, e) in pads.items()}
     changed = [a for a, ends in known.items() if any(ends)]
-    own = dict(x.of(data))
+    own = dict(x.run_sizes(data))
     inside = [a for a in changed if a in own]
     if inside:
         data = x.neutral(node, data, _fill(x, node, data), inside)
@@ -265,7 +265,7 @@ def _moved(
     there = along(x, node, there, rank, axis, BOOL_TYPE)
     fill = _fill(x, node, data)
     result = x.node(node, "Where", [there, moved, fill], [(kind, shape_of(moved))])[0]
-    x.set(result, x.of(moved))
+    x.set(result, x.run_sizes(moved))
     return result
 
 

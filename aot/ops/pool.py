@@ -359,7 +359,7 @@ def average_dynamic(x: DynamicDims, node: ir.Node) -> None:
     quotient of the two is the average. Refused: pads that count together with ceil_mode.
     """
     data = only_first(x, node)
-    own = x.of(data)
+    own = x.run_sizes(data)
     inside = [a for a in own if a >= 2]
     counts = bool(attribute(node, "count_include_pad", 0))
     same = str(attribute(node, "auto_pad", "NOTSET")) in SAME
@@ -385,7 +385,7 @@ def average_dynamic(x: DynamicDims, node: ir.Node) -> None:
         made.type = data.type
         windowed(x, maker, COUNTED)
         parts.append(made)
-    axes = x.of(parts[0])
+    axes = x.run_sizes(parts[0])
     y = x.node(node, "Div", parts, [(int(dtype_of(data)), shape_of(parts[0]))])[0]
     x.substitute(node, y, axes)
 
@@ -397,7 +397,7 @@ def global_average_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """
     data = needed(node, 0)
     y = means(x, data, node, list(range(2, len(shape_of(data)))))
-    x.substitute(node, y, x.of(y))
+    x.substitute(node, y, x.run_sizes(y))
 
 
 @checks("MaxPool AveragePool LpPool")

@@ -215,9 +215,9 @@ def quantised_dynamic(x: DynamicDims, node: ir.Node) -> None:
     data, scale = needed(node, 0), needed(node, 1)
     many = prod(shape_of(scale)) > 1
     axis = axis_of(node, max(len(shape_of(data)), 1), 1)
-    if any(x.of(i) for i in node.inputs[1:]) or (many and axis in x.of(data)):
+    if any(x.run_sizes(i) for i in node.inputs[1:]) or (many and axis in x.run_sizes(data)):
         raise refused(node, "has scales along a dimension known at run time only")
-    pass_on(x, node, x.of(data))
+    pass_on(x, node, x.run_sizes(data))
 
 
 @zero_padding("DequantizeLinear")
@@ -232,7 +232,7 @@ def zero_padding_of_quantised(
     maker = value.producer()
     assert maker is not None
     quantised, scale, *zero = maker.inputs
-    if quantised is None or scale is None or shape_of(scale) or not x.of(quantised):
+    if quantised is None or scale is None or shape_of(scale) or not x.run_sizes(quantised):
         return None
     point: Any = 0
     if zero and zero[0] is not None:
@@ -242,7 +242,7 @@ def zero_padding_of_quantised(
     kind = [(int(value.dtype or 0), shape_of(value))]
     how = {k: v.value for k, v in maker.attributes.items()}
     made = x.node(before, "DequantizeLinear", [quantised, scale, *zero], kind, **how)[0]
-    x.set(made, x.of(value))
+    x.set(made, x.run_sizes(value))
     return made
 
 

@@ -454,7 +454,7 @@ def mean_dynamic(x: DynamicDims, node: ir.Node) -> None:
     data = needed(node, 0)
     axes, keep = reduced_axes(x, node, Reduces(0, "axes"))
     left = axes_left(x, data, axes, keep)
-    inside = [a for a in x.of(data) if a in axes]
+    inside = [a for a in x.run_sizes(data) if a in axes]
     if not inside:
         pass_on(x, node, left)
         return
@@ -466,7 +466,7 @@ def mean_dynamic(x: DynamicDims, node: ir.Node) -> None:
     total = x.node(node, "ReduceSum", [data, x.ints(node, axes)], [(kind, result)], **how)[0]
     count = x.ints(node, [prod(own[a] for a in axes if a not in inside)])
     for a in inside:
-        count = x.mul(node, count, x.of(data)[a])
+        count = x.mul(node, count, x.run_sizes(data)[a])
     number = x.node(node, "Cast", [count], [(kind, (1,))], to=kind)[0]
     if not result:
         number = x.node(node, "Reshape", [number, x.ints(node, [])], [(kind, ())])[0]
@@ -484,10 +484,10 @@ def running_dynamic(x: DynamicDims, node: ir.Node) -> None:
     if where is None:
         raise refused(node, "gets its axis at run time")
     axis = where[0] % max(len(shape_of(data)), 1)
-    if axis in x.of(data) and attribute(node, "reverse", 0):
+    if axis in x.run_sizes(data) and attribute(node, "reverse", 0):
         fill = 0 if node.op_type == "CumSum" else 1
         node.replace_input_with(0, x.neutral(node, data, fill, [axis]))
-    pass_on(x, node, x.of(data))
+    pass_on(x, node, x.run_sizes(data))
 
 
 @operands_fit("CumProd CumSum")

@@ -58,7 +58,7 @@ def _scales(
         if known is None or not known.full:
             raise refused(node, "gets its scales at run time")
         return {a: float(v) for a, v in zip(axes, known.data.ravel(), strict=True)}
-    if sizes is None or x.of(sizes):
+    if sizes is None or x.run_sizes(sizes):
         raise refused(node, "gets neither scales nor sizes")
     if str(attribute(node, "keep_aspect_ratio_policy", "stretch")) != "stretch":
         raise refused(node, "keeps the ratio of dimensions known at run time only")
@@ -135,7 +135,7 @@ def _by_scale(
 
     The last real row is repeated in the padding, where the operator would look beyond the end.
     """
-    own = x.of(data)
+    own = x.run_sizes(data)
     for axis in own:
         if axis in lengths:
             data = edge(x, node, data, axis)
@@ -190,7 +190,7 @@ def _by_rows(
         raise refused(node, "smooths along a dimension known at run time only")
     if mode != "nearest" and data.dtype is not None and data.dtype.numpy().kind != "f":
         raise refused(node, "mixes integers along a dimension known at run time only")
-    own = x.of(data)
+    own = x.run_sizes(data)
     for axis, length in lengths.items():
         place = _place(x, node, data, axis, length, scales[axis], coordinates)
         if mode == "nearest":
@@ -296,7 +296,7 @@ def _mixed(
         share = x.node(node, "Gather", [shares, column], column_type, axis=1)[0]
         factor = along(x, node, share, len(shape_of(data)), axis, kind)
         product = x.node(node, "Mul", [side, factor], typed)[0]
-        own = x.of(side)
+        own = x.run_sizes(side)
         total = product if total is None else x.node(node, "Add", [total, product], typed)[0]
     assert total is not None
     x.set(total, own)
@@ -328,8 +328,8 @@ def resize_dynamic(x: DynamicDims, node: ir.Node) -> None:
     whole = known[0]
     if whole is not None and whole.full and whole.data.size:
         factors = dict(zip(axes, whole.data.ravel(), strict=True))
-        if x.of(data) and all(factors.get(a, 1.0) == 1.0 for a in x.of(data)):
+        if x.run_sizes(data) and all(factors.get(a, 1.0) == 1.0 for a in x.run_sizes(data)):
             x.sweep.type_outputs(node)
-            x.set(node.outputs[0], x.of(data))
+            x.set(node.outputs[0], x.run_sizes(data))
             return
     resize(x, node)

@@ -22,9 +22,9 @@ def recurrent_dynamic(x: DynamicDims, node: ir.Node) -> None:
     data, lengths = needed(node, 0), given(node, 4)
     batch_first = bool(attribute(node, "layout", 0))
     steps, batch = (1, 0) if batch_first else (0, 1)
-    own = x.of(data)
+    own = x.run_sizes(data)
     for index, value in enumerate(node.inputs):
-        axes = set(x.of(value))
+        axes = set(x.run_sizes(value))
         allowed = {0: {0, 1}, 4: {0}, 5: {0 if batch_first else 1}, 6: {0 if batch_first else 1}}
         if axes - allowed.get(index, set()):
             raise refused(node, f"gets input {index} along a dimension known at run time only")
@@ -34,7 +34,7 @@ def recurrent_dynamic(x: DynamicDims, node: ir.Node) -> None:
         if value is None:
             continue
         axis = 0 if index == 4 or batch_first else 1
-        theirs = x.of(value).get(axis)
+        theirs = x.run_sizes(value).get(axis)
         if (theirs is None) != (rows is None):
             raise refused(node, "has states for another batch than its sequences")
         if theirs is not None and rows is not None:

@@ -77,9 +77,9 @@ def align_dynamic(x: DynamicDims, node: ir.Node) -> None:
     UnsupportedError for dynamic channels or image sizes.
     """
     data, rois, batch = (needed(node, i) for i in range(3))
-    if set(x.of(data)) - {0}:
+    if set(x.run_sizes(data)) - {0}:
         raise refused(node, "samples along a dimension known at run time only")
-    counts = [v.get(0) for v in (x.of(rois), x.of(batch))]
+    counts = [v.get(0) for v in (x.run_sizes(rois), x.run_sizes(batch))]
     if not any(counts):
         pass_on(x, node, {})
         return

@@ -112,23 +112,25 @@ def rotary_dynamic(x: DynamicDims, node: ir.Node) -> None:
     data = needed(node, 0)
     last = len(shape_of(data)) - 1
     rows = last - 1
-    if last in x.of(data) or (len(shape_of(data)) == 4 and 1 in x.of(data)):
+    if last in x.run_sizes(data) or (len(shape_of(data)) == 4 and 1 in x.run_sizes(data)):
         raise refused(node, "turns along a dimension known at run time only")
     positions = given(node, 3)
     for index in (1, 2, 3):
         value = given(node, index)
         places = {0: 0, 1: rows} if positions is None or index == 3 else {}
-        fixed = [a for a, p in places.items() if p in x.of(data) and a not in x.of(value)]
+        fixed = [
+            a for a, p in places.items() if p in x.run_sizes(data) and a not in x.run_sizes(value)
+        ]
         if value is not None and fixed:
             raise refused(node, "has angles for a known number of positions or batches")
-        for axis, n in x.of(value).items():
-            ours = x.of(data).get(places.get(axis, -1))
+        for axis, n in x.run_sizes(value).items():
+            ours = x.run_sizes(data).get(places.get(axis, -1))
             if ours is None:
                 raise refused(node, "has angles along another dimension known at run time only")
             require_equal(x, node, ours, n, "has angles for other positions")
-    if positions is not None and x.of(positions):
+    if positions is not None and x.run_sizes(positions):
         node.replace_input_with(3, x.neutral(node, positions, 0))
-    pass_on(x, node, x.of(data))
+    pass_on(x, node, x.run_sizes(data))
 
 
 @operands_fit("RotaryEmbedding")

@@ -192,7 +192,7 @@ def _all_fit(x: DynamicDims, node: ir.Node, places: dict[int, dict[int, int]]) -
     """
     what = "gets indices and updates of different sizes"
     open_ones = {
-        p for i, own in places.items() for a, p in own.items() if a in x.of(needed(node, i))
+        p for i, own in places.items() for a, p in own.items() if a in x.run_sizes(needed(node, i))
     }
     found: Axes = {}
     for index, own in places.items():
@@ -203,7 +203,7 @@ def _all_fit(x: DynamicDims, node: ir.Node, places: dict[int, dict[int, int]]) -
     for index, own in places.items():
         value = needed(node, index)
         more = {a: found[p] for a, p in own.items() if p in found}
-        x.set(value, {**x.of(value), **more})
+        x.set(value, {**x.run_sizes(value), **more})
     fit_inputs(x, node, {i: {a: p for a, p in o.items() if p in found} for i, o in places.items()})
 
 
@@ -214,8 +214,8 @@ def _nowhere(x: DynamicDims, node: ir.Node, length: ir.Value) -> None:
     `length` are the sizes of the axes that indices count in.
     """
     index = needed(node, 1)
-    axes = x.of(index)
-    if x.of(needed(node, 0)):
+    axes = x.run_sizes(index)
+    if x.run_sizes(needed(node, 0)):
         index = from_start(x, node, index, length)
     if axes:
         index = x.neutral(node, index, np.iinfo(np.int32).max)
@@ -238,7 +238,7 @@ def elements_dynamic(x: DynamicDims, node: ir.Node) -> None:
         if place != axis and size > shape_of(data)[place]:
             raise refused(node, f"may have more indices than data along dimension {place}")
     _nowhere(x, node, x.dim(node, data, axis))
-    pass_on(x, node, x.of(data))
+    pass_on(x, node, x.run_sizes(data))
 
 
 @dynamic("ScatterND")
@@ -249,7 +249,7 @@ def nd_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """
     data, index, updates = (needed(node, i) for i in range(3))
     depth, tuples = shape_of(index)[-1], len(shape_of(index)) - 1
-    if tuples in x.of(index):
+    if tuples in x.run_sizes(index):
         raise refused(node, "gets as many numbers in an index as a run says")
     _all_fit(x, node, {1: {a: a for a in range(tuples)}, 2: {a: a for a in range(tuples)}})
     parts = {0: {depth + a: a for a in range(len(shape_of(data)) - depth)}}
@@ -258,4 +258,4 @@ def nd_dynamic(x: DynamicDims, node: ir.Node) -> None:
     data = needed(node, 0)
     lengths = x.joined(node, [x.dim(node, data, a) for a in range(depth)])
     _nowhere(x, node, lengths)
-    pass_on(x, node, x.of(data))
+    pass_on(x, node, x.run_sizes(data))

@@ -262,10 +262,10 @@ def topk_dynamic(x: DynamicDims, node: ir.Node) -> None:
     axis = axis_of(node, len(shape_of(data)), -1)
     size = shape_of(data)[axis]
     known = constant_ints(x, k)
-    if axis in x.of(data):
+    if axis in x.run_sizes(data):
         fill = number_of(data, -inf if attribute(node, "largest", 1) else inf)
         data = x.neutral(node, data, fill, (axis,))
-    axes = {a: n for a, n in x.of(data).items() if a != axis}
+    axes = {a: n for a, n in x.run_sizes(data).items() if a != axis}
     if known is not None:
         bound = known[0]
         if bound > size:
@@ -300,9 +300,9 @@ def one_hot_dynamic(x: DynamicDims, node: ir.Node) -> None:
     index = needed(node, 0)
     rank = len(shape_of(index)) + 1
     axis = axis_of(node, rank, -1)
-    if any(x.of(i) for i in node.inputs[1:]):
+    if any(x.run_sizes(i) for i in node.inputs[1:]):
         raise refused(node, "has a depth or values of unknown shape")
-    pass_on(x, node, {a if a < axis else a + 1: n for a, n in x.of(index).items()})
+    pass_on(x, node, {a if a < axis else a + 1: n for a, n in x.run_sizes(index).items()})
 
 
 @dynamic("ReverseSequence")
@@ -313,13 +313,13 @@ def reverse_sequence_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """
     data, lengths = needed(node, 0), needed(node, 1)
     batch = int(attribute(node, "batch_axis", 1))
-    ours, theirs = x.of(data).get(batch), x.of(lengths).get(0)
+    ours, theirs = x.run_sizes(data).get(batch), x.run_sizes(lengths).get(0)
     if (ours is None) != (theirs is None):
         raise refused(node, "has lengths for another batch than its sequences")
     if ours is not None and theirs is not None:
         require_equal(x, node, ours, theirs, "has lengths for another batch than its sequences")
         node.replace_input_with(1, x.neutral(node, lengths, 0))
-    pass_on(x, node, x.of(data))
+    pass_on(x, node, x.run_sizes(data))
 
 
 @dynamic("ConstantOfShape")

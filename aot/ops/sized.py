@@ -23,7 +23,7 @@ def nonzero_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Replace a NonZero: at most as many columns as there are elements; padding counts as zero."""
     source = needed(node, 0)
     rank = len(shape_of(source))
-    if x.of(source):
+    if x.run_sizes(source):
         source = _like_before(x, node, source)
     y, n = _indices(x, node, source)
     if rank == 0:
@@ -33,7 +33,7 @@ def nonzero_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 def _like_before(x: DynamicDims, node: ir.Node, source: ir.Value) -> ir.Value:
     """`source` as booleans that are false in the padding."""
-    axes = x.of(source)
+    axes = x.run_sizes(source)
     if int(source.dtype or 0) != BOOL_TYPE:
         source = x.node(node, "Cast", [source], [(BOOL_TYPE, shape_of(source))], to=BOOL_TYPE)[0]
         x.set(source, axes)
@@ -48,13 +48,13 @@ def compress_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """
     data, condition = needed(node, 0), needed(node, 1)
     if attribute(node, "axis") is None:
-        axes: Axes = {0: total_of(x, node, data)} if x.of(data) else {}
+        axes: Axes = {0: total_of(x, node, data)} if x.run_sizes(data) else {}
         data, axis = x.flat(node, data), 0
         x.set(data, axes)
     else:
         axis = axis_of(node, len(shape_of(data)))
     size = shape_of(data)[axis]
-    if x.of(condition):
+    if x.run_sizes(condition):
         condition = x.neutral(node, condition, False)
     if shape_of(condition)[0] > size:
         cut = [x.ints(node, v) for v in ([0], [size], [0])]
@@ -65,7 +65,7 @@ def compress_dynamic(x: DynamicDims, node: ir.Node) -> None:
     shape = (*shape_of(data)[:axis], count, *shape_of(data)[axis + 1 :])
     kind = [(int(data.dtype or 0), shape)]
     y = x.node(node, "Gather", [data, places], kind, axis=axis)[0]
-    x.substitute(node, y, {**x.of(data), axis: n})
+    x.substitute(node, y, {**x.run_sizes(data), axis: n})
 
 
 @dynamic("Unique")
@@ -80,7 +80,7 @@ def unique_dynamic(x: DynamicDims, node: ir.Node) -> None:
         data, axis = x.flat(node, data), 0
     else:
         axis = axis_of(node, len(shape_of(data)))
-        if set(x.of(data)) - {axis}:
+        if set(x.run_sizes(data)) - {axis}:
             raise refused(node, "meets two dimensions known at run time only")
         m = x.dim(node, data, axis)
     size = shape_of(data)[axis]
@@ -118,7 +118,7 @@ def suppression_dynamic(x: DynamicDims, node: ir.Node) -> None:
         limit = int(max(0.0, min(float(boxes), float(most.high.ravel()[0]))))
     rows = batch * classes * limit
     inputs = [given(node, i) for i in range(5)]
-    if x.of(scores):
+    if x.run_sizes(scores):
         inputs.append(x.shape(node, scores))
     how: dict[str, Any] = {"center_point_box": int(attribute(node, "center_point_box", 0))}
     kinds = [(INT64, (rows, 3)), (INT64, (1,))]
@@ -132,13 +132,15 @@ def _same_boxes(x: DynamicDims, node: ir.Node) -> None:
     UnsupportedError if their bounds differ.
     """
     boxes, scores = needed(node, 0), needed(node, 1)
-    found = dict(x.of(scores))
+    found = dict(x.run_sizes(scores))
     for theirs, ours in ((0, 0), (1, 2)):
-        if theirs in x.of(boxes) or ours in found:
+        if theirs in x.run_sizes(boxes) or ours in found:
             n, own = x.dim(node, boxes, theirs), x.dim(node, scores, ours)
             found[ours] = require_equal(x, node, n, own, "gets scores of another number of boxes")
     x.set(scores, found)
-    fit_inputs(x, node, {0: {a: {0: 0, 1: 2}[a] for a in x.of(boxes)}, 1: {a: a for a in found}})
+    fit_inputs(
+        x, node, {0: {a: {0: 0, 1: 2}[a] for a in x.run_sizes(boxes)}, 1: {a: a for a in found}}
+    )
     if shape_of(needed(node, 0))[:2] != tuple(shape_of(needed(node, 1))[i] for i in (0, 2)):
         raise refused(node, "gets boxes and scores with different bounds")
 

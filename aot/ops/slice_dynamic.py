@@ -27,7 +27,7 @@ def slice_dynamic(x: DynamicDims, node: ir.Node) -> None:
     numbers = [given(node, i) for i in (1, 2, 3, 4)]
     if numbers[0] is None or numbers[1] is None:
         raise Invalid("starts or ends are missing")
-    if x.of(numbers[0]) or x.of(numbers[1]):
+    if x.run_sizes(numbers[0]) or x.run_sizes(numbers[1]):
         raise refused(node, "cuts along axes that are known at run time only")
     count = shape_of(numbers[0])[0]
     axes = list(range(count)) if numbers[2] is None else constant_ints(x, numbers[2])
@@ -40,11 +40,11 @@ def slice_dynamic(x: DynamicDims, node: ir.Node) -> None:
     steps = numbers[3] or x.ints(node, [1] * count)
     vectors = [whole_numbers(x, node, v) for v in (numbers[0], numbers[1], steps)]
     items = [_items(x, v) for v in vectors]
-    result, open_axes = list(shape), {a: n for a, n in x.of(data).items() if a not in axes}
+    result, open_axes = list(shape), {a: n for a, n in x.run_sizes(data).items() if a not in axes}
     cut: list[int] = []
     for i, axis in enumerate(axes):
         start, end, step = (v[i] for v in items)
-        if axis not in x.of(data) and None not in (start, end, step):
+        if axis not in x.run_sizes(data) and None not in (start, end, step):
             place = slice_of(int(start or 0), int(end or 0), int(step or 0), shape[axis])
             result[axis] = len(range(*place.indices(shape[axis])))
         else:
@@ -143,7 +143,7 @@ def expand_dynamic(x: DynamicDims, node: ir.Node) -> None:
         i, j = axis - (rank - len(own)), axis - (rank - len(shape))
         size = own[i] if i >= 0 else 1
         requested = shape[j] if j >= 0 else 1
-        mine, theirs = x.of(data).get(i), axes.get(j)
+        mine, theirs = x.run_sizes(data).get(i), axes.get(j)
         if mine is not None:
             if not (theirs is None and requested == 1) and not (theirs and x.same(mine, theirs)):
                 raise refused(node, f"may repeat dimension {axis}, known at run time only")
@@ -169,14 +169,14 @@ def tile_dynamic(x: DynamicDims, node: ir.Node) -> None:
     rank = len(shape_of(data))
     known = lookup(times, x.sweep.partial_values)
     items = known.items() if known is not None else [None] * rank
-    own, fixed = x.of(data), [1] * rank
+    own, fixed = x.run_sizes(data), [1] * rank
     for axis, item in enumerate(items):
         if item is not None and axis not in own:
             fixed[axis] = item
         elif item != 1:
             repeats = x.at(node, whole_numbers(x, node, times), axis)
             data = _repeated(x, node, data, axis, repeats)
-    kept = x.of(data)
+    kept = x.run_sizes(data)
     if any(f != 1 for f in fixed):
         shape = tuple(d * f for d, f in zip(shape_of(data), fixed, strict=True))
         kind = [(int(data.dtype or 0), shape)]

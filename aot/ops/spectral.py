@@ -138,7 +138,7 @@ def dft_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
     UnsupportedError for a dynamic axis without a length.
     """
-    data, own = only_first(x, node), x.of(needed(node, 0))
+    data, own = only_first(x, node), x.run_sizes(needed(node, 0))
     axis = (constant_ints(x, given(node, 2)) or [-2])[0] % len(shape_of(data))
     if axis in own:
         if given(node, 1) is None:
@@ -153,7 +153,7 @@ def stft_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
     UnsupportedError for a step read at run time.
     """
-    own, window = dict(x.of(only_first(x, node))), given(node, 2)
+    own, window = dict(x.run_sizes(only_first(x, node))), given(node, 2)
     step, size = constant_ints(x, given(node, 1)), constant_ints(x, given(node, 3))
     length = shape_of(window)[0] if window is not None else (size or [0])[0]
     x.sweep.type_outputs(node)

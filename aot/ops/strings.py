@@ -281,7 +281,7 @@ STRING = 8
 def _source(x: DynamicDims, node: ir.Node) -> ir.Value:
     """Input 0, the strings; UnsupportedError if their number is known at run time only."""
     data = operand(node, 0)
-    if x.of(data):
+    if x.run_sizes(data):
         raise refused(node, "gets strings whose number is known at run time only")
     return data
 

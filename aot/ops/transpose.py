@@ -249,7 +249,9 @@ def transpose_dynamic(x: DynamicDims, node: ir.Node) -> None:
     data = needed(node, 0)
     rank = len(shape_of(data))
     perm = attribute(node, "perm") or list(reversed(range(rank)))
-    pass_on(x, node, {i: x.of(data)[a] for i, a in enumerate(perm) if a in x.of(data)})
+    pass_on(
+        x, node, {i: x.run_sizes(data)[a] for i, a in enumerate(perm) if a in x.run_sizes(data)}
+    )
 
 
 @dynamic("DepthToSpace SpaceToDepth")
@@ -260,7 +262,7 @@ def blocks_dynamic(x: DynamicDims, node: ir.Node) -> None:
     A run fails if they are no multiple. UnsupportedError for dynamic channels.
     """
     data = only_first(x, node)
-    own = x.of(data)
+    own = x.run_sizes(data)
     if 1 in own:
         raise refused(node, "has channels whose number is known at run time only")
     size = int(attribute(node, "blocksize", 1))

@@ -217,10 +217,10 @@ def squeeze_dynamic(x: DynamicDims, node: ir.Node) -> None:
     if given_axes is None:
         raise refused(node, "may drop a dimension known at run time only (it names no axes)")
     gone = {a + rank if a < 0 else a for a in given_axes}
-    if gone & set(x.of(data)):
+    if gone & set(x.run_sizes(data)):
         raise refused(node, "drops a dimension known at run time only")
     left = [a for a in range(rank) if a not in gone]
-    pass_on(x, node, {left.index(a): n for a, n in x.of(data).items()})
+    pass_on(x, node, {left.index(a): n for a, n in x.run_sizes(data).items()})
 
 
 @dynamic("Unsqueeze")
@@ -234,7 +234,7 @@ def unsqueeze_dynamic(x: DynamicDims, node: ir.Node) -> None:
     rank = len(shape_of(data)) + len(given_axes)
     made = {a + rank if a < 0 else a for a in given_axes}
     left = [a for a in range(rank) if a not in made]
-    pass_on(x, node, {left[a]: n for a, n in x.of(data).items()})
+    pass_on(x, node, {left[a]: n for a, n in x.run_sizes(data).items()})
 
 
 @dynamic("Flatten")
@@ -248,9 +248,9 @@ def flatten_dynamic(x: DynamicDims, node: ir.Node) -> None:
     axis = axis_of(node, len(shape), 1)
     sides = (set(range(axis)), set(range(axis, len(shape))))
     static = [prod(shape[a] for a in s) for s in sides]
-    if sides[0] & set(x.of(data)) and sides[1] & set(x.of(data)):
+    if sides[0] & set(x.run_sizes(data)) and sides[1] & set(x.run_sizes(data)):
         raise refused(node, "joins several dimensions known at run time only")
-    target = [-1 if s & set(x.of(data)) else n for s, n in zip(sides, static, strict=True)]
+    target = [-1 if s & set(x.run_sizes(data)) else n for s, n in zip(sides, static, strict=True)]
     reshape_to(x, node, data, x.ints(node, target))
 
 
@@ -261,7 +261,7 @@ def reshape_dynamic(x: DynamicDims, node: ir.Node) -> None:
     Where a dynamic axis stays what it is the padded tensor is reshaped, else its real elements.
     """
     data, target = needed(node, 0), needed(node, 1)
-    if x.of(target):
+    if x.run_sizes(target):
         raise refused(node, "gets a shape of unknown rank")
     reshape_to(x, node, data, target, not attribute(node, "allowzero", 0))
 

@@ -97,7 +97,7 @@ class Control:
             return True
         _copy_types(node.outputs, taken.outputs)
         for value, result in zip(node.outputs, taken.outputs, strict=True):
-            self._dims.set(value, self._dims.of(result))
+            self._dims.set(value, self._dims.run_sizes(result))
             if (known := lookup(result, self._sweep.partial_values)) is not None:
                 self._sweep.partial_values[value] = known
         self.taken.append((node, taken))
@@ -171,7 +171,7 @@ class Control:
 
     def _refuse_dynamic(self, node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
         """UnsupportedError if a run decides the shape of one of `inputs`."""
-        if any(self._dims.of(v) for v in inputs):
+        if any(self._dims.run_sizes(v) for v in inputs):
             raise refused(node, "takes a tensor whose shape is known at run time only")
 
     def _noted(self) -> list[list[Any]]:
@@ -266,8 +266,8 @@ class Control:
             axis += len(shape) if axis < 0 else 0
             length = shape.pop(axis)
             set_type(inner, int(outer.dtype), tuple(shape))
-            x.set(inner, {a - (a > axis): n for a, n in x.of(outer).items() if a != axis})
-        thawed = any(x.of(v) for v in body.inputs)
+            x.set(inner, {a - (a > axis): n for a, n in x.run_sizes(outer).items() if a != axis})
+        thawed = any(x.run_sizes(v) for v in body.inputs)
         self.body(node, body, steps=not thawed)
         self._same_states(node, states, body.outputs[:count])
         _copy_types(node.outputs[:count], states)
@@ -303,7 +303,7 @@ class Control:
         if len(dims.checks) > checks:
             raise refused(node, "compares sizes in its body")
         for value in graph.outputs:
-            if not bounded and self._dims.of(value):
+            if not bounded and self._dims.run_sizes(value):
                 raise refused(node, "gives a tensor whose shape is known at run time only")
             if not is_typed(value) and value not in self._containers.held:
                 what = f'the shape of "{value.name}" depends on the data'

@@ -91,7 +91,7 @@ def late(node: ir.Node, error: KnownLate, dims: DynamicDims, reading: Reading) -
     """The error with the options that decide what it is about."""
     start: list[ir.Value | None] = [*error.deciding, *_deciding(node)]
     for value in node.inputs:
-        start += dims.of(value).values()
+        start += dims.run_sizes(value).values()
     error.add = tuple(_pins(start, reading, dims))
     error.hint = error.hint or (YOURS if error.add else _long(start) or NOTHING)
     return error
@@ -145,7 +145,7 @@ def _pins(
                 yield pin
         elif (node := value.producer()) is not None and not _counts(node):
             if reads_shape.of(node) is not None and dims is not None:
-                left += [n for v in node.inputs for n in dims.of(v).values()]
+                left += [n for v in node.inputs for n in dims.run_sizes(v).values()]
             left += [v for v in node.inputs if v is not None]
 
 

@@ -85,12 +85,12 @@ def infer(
     raise_all(sweep.errors)
     model.graph.meta[NOTES] = (*model.graph.meta.get(NOTES, ()), *sweep.control.notes)
     for node, branch in sweep.control.taken:
-        axes = [(i, sweep.dims.of(v)) for i, v in enumerate(model.graph.outputs)]
+        axes = [(i, sweep.dims.run_sizes(v)) for i, v in enumerate(model.graph.outputs)]
         inline_branch(node, branch)
         for index, own in axes:  # an output of the If has become one of the branch
             sweep.dims.set(model.graph.outputs[index], own)
     sweep.containers.finish(model.graph)
-    axes_of = {i: set(sweep.dims.of(v)) for i, v in enumerate(model.graph.outputs)}
+    axes_of = {i: set(sweep.dims.run_sizes(v)) for i, v in enumerate(model.graph.outputs)}
     errors = _contradictions(model.graph, hints or {}, axes_of, pinned)
     raise_all(errors)
     hand_on(sweep.dims, model.graph, states or {})
@@ -248,7 +248,7 @@ class Sweep:
 
         What follows the first may be shorter in a run: that is for the operator's rule to say.
         """
-        if any(self.dims.of(i) for i in node.inputs[1:]):
+        if any(self.dims.run_sizes(i) for i in node.inputs[1:]):
             return
         if reason := misfit(node, self.partial_values):
             raise Invalid(reason)

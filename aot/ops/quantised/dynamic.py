@@ -267,7 +267,7 @@ def quantised_dynamic(x: DynamicDims, node: ir.Node) -> None:
     data = needed(node, 0)
     node.replace_input_with(0, x.neutral(node, data, 0))
     x.sweep.type_outputs(node)
-    x.set(node.outputs[0], x.of(data))
+    x.set(node.outputs[0], x.run_sizes(data))
 
 
 operands_fit("ConvInteger")(convolved(1, 0, {2: "x_zero_point", 3: "w_zero_point"}))

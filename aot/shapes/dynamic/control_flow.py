@@ -63,7 +63,11 @@ def _dynamic(x: DynamicDims, ends: Sequence[ir.Value]) -> list[int]:
     """Axes along which not both branches give the same, static size."""
     left, right = ends
     pairs = zip(shape_of(left), shape_of(right), strict=True)
-    return [axis for axis, (a, b) in enumerate(pairs) if a != b or axis in x.of(left) | x.of(right)]
+    return [
+        axis
+        for axis, (a, b) in enumerate(pairs)
+        if a != b or axis in x.run_sizes(left) | x.run_sizes(right)
+    ]
 
 
 def _pad(x: DynamicDims, branches: Sequence[ir.Graph], index: int, bound: tuple[int, ...]) -> None:
@@ -77,7 +81,7 @@ def _pad(x: DynamicDims, branches: Sequence[ir.Graph], index: int, bound: tuple[
         pads = [0] * len(bound) + [b - d for b, d in zip(bound, shape, strict=True)]
         where = x.ints(end, pads)
         made = x.node(end, "Pad", [value, where], [(int(dtype_of(value)), bound)])[0]
-        x.set(made, x.of(value))
+        x.set(made, x.run_sizes(value))
         branch.outputs[index] = made
         branch.remove(end, safe=True)
 
@@ -97,7 +101,7 @@ def _sizes(
     found: Axes = {}
     for axis in axes:
         ends = [b.outputs[index] for b in branches]
-        own = [x.of(e).get(axis) for e in ends]
+        own = [x.run_sizes(e).get(axis) for e in ends]
         first = own[0]
         if first is not None and first is own[1] and first.graph is node.graph:
             found[axis] = first
@@ -271,7 +275,7 @@ def steps_of_scan(
     found: list[ir.Value | None] = []
     for value, axis in zip(sequences, axes, strict=True):
         assert value is not None
-        own = x.of(value)
+        own = x.run_sizes(value)
         found.append(own.get(axis + len(shape_of(value)) if axis < 0 else axis))
     first = found[0] if found else None
     if first is None and not any(found):

@@ -77,7 +77,7 @@ class DynamicDims:
 
     # -- what is known ------------------------------------------------------------------------
 
-    def of(self, value: ir.Value | None) -> Axes:
+    def run_sizes(self, value: ir.Value | None) -> Axes:
         """The dynamic axes of `value`."""
         return {} if value is None else self._axes.get(value, {})
 
@@ -250,13 +250,13 @@ class DynamicDims:
 
     def dim(self, before: ir.Node, value: ir.Value, axis: int) -> ir.Value:
         """How long an axis is: an int64 vector of one element."""
-        found = self.of(value).get(axis)
+        found = self.run_sizes(value).get(axis)
         return found if found is not None else self.ints(before, [shape_of(value)[axis]])
 
     def shape(self, before: ir.Node, value: ir.Value) -> ir.Value:
         """The true shape of `value`, an int64 vector."""
         rank = len(shape_of(value))
-        if not self.of(value):
+        if not self.run_sizes(value):
             return self.ints(before, shape_of(value))
         return self.joined(before, [self.dim(before, value, a) for a in range(rank)])
 
@@ -298,7 +298,7 @@ class DynamicDims:
 
         `fill` is a number or a value [1] of the same type.
         """
-        own = self.of(value)
+        own = self.run_sizes(value)
         maker = value.producer()
         rule = None if maker is None else zero_padding.of(maker)
         if rule is not None and isinstance(fill, int) and fill == 0:
@@ -334,7 +334,7 @@ class DynamicDims:
 
     def has_gaps(self, value: ir.Value) -> bool:
         """Whether padding lies between elements, not only behind them."""
-        shape, axes = shape_of(value), self.of(value)
+        shape, axes = shape_of(value), self.run_sizes(value)
         return bool(axes) and prod(shape[: max(axes)]) > 1
 
     # -- replacing -------------------------------------------------------------------------
@@ -368,7 +368,7 @@ class DynamicDims:
         known = list(graph.meta.get(RUN_TIME_SHAPES, ()))
         last = next(reversed(graph), None)
         for index, value in enumerate(list(graph.outputs)):
-            axes = self.of(value)
+            axes = self.run_sizes(value)
             if not axes or last is None or index in self.handed:
                 continue
             shape = self._behind(graph, value)
@@ -435,7 +435,7 @@ def axis_of(node: ir.Node, rank: int, default: int = 0, name: str = "axis") -> i
 
 def constant_ints(dims: DynamicDims, value: ir.Value | None) -> list[int] | None:
     """The elements of a value that is known, else None. (A run may use some of a dynamic one.)"""
-    if dims.of(value):
+    if dims.run_sizes(value):
         return None
     known = lookup(value, dims.sweep.partial_values)
     data = known.data if known is not None and known.full else array(value)

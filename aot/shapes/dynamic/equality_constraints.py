@@ -42,7 +42,7 @@ def fitted(x: DynamicDims, node: ir.Node, value: ir.Value, axis: int, size: int)
     shape = shape_of(value)
     if shape[axis] <= size:
         return value
-    own = x.of(value)
+    own = x.run_sizes(value)
     cut = [x.ints(node, [v]) for v in (0, size, axis)]
     smaller = (*shape[:axis], size, *shape[axis + 1 :])
     made = x.node(node, "Slice", [value, *cut], [(int(value.dtype or 0), smaller)])[0]

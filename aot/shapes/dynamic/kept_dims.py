@@ -78,9 +78,9 @@ def hand_on(dims: DynamicDims, graph: ir.Graph, states: Mapping[str, str]) -> No
     graph.append(end)
     found: dict[ir.Value, ir.Value] = {}
     for name, output in states.items():
-        axes = dims.of(inputs.get(name))
+        axes = dims.run_sizes(inputs.get(name))
         index = outputs.get(output)
-        if not axes or index is None or dims.of(graph.outputs[index]).keys() - axes.keys():
+        if not axes or index is None or dims.run_sizes(graph.outputs[index]).keys() - axes.keys():
             continue  # what is wrong is said where states are paired
         value = graph.outputs[index]
         for axis, size in axes.items():
@@ -98,7 +98,7 @@ def _store(dims: DynamicDims, graph: ir.Graph, end: ir.Node, index: int, place: 
     old = graph.outputs[index]
     dims.handed.add(index)
     value = dims.neutral(end, old, 0)
-    for axis in dims.of(place):
+    for axis in dims.run_sizes(place):
         room, length = shape_of(place)[axis], dims.dim(end, value, axis)
         if shape_of(value)[axis] > room:
             checked = dims.node(end, "Within", [length], [(INT64, (1,))], DYNAMIC, most=room)[0]
@@ -106,7 +106,7 @@ def _store(dims: DynamicDims, graph: ir.Graph, end: ir.Node, index: int, place: 
         if shape_of(value)[axis] != room:
             start = dims.ints(end, [0])
             value = cut_out(dims, end, value, axis, start, length, room)[0]
-            dims.set(value, dims.of(old))
+            dims.set(value, dims.run_sizes(old))
     if value is not old:
         graph.outputs[index] = value
         name = original_name(old)

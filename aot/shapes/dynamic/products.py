@@ -30,13 +30,13 @@ def multiplied(
     a, b = needed(node, left), needed(node, right)
     for value, beside in ((a, of_left), (b, of_right)):
         many = any(prod(shape_of(v)) > 1 for i in beside if (v := given(node, i)) is not None)
-        if many and any(axis >= len(shape_of(value)) - 2 for axis in x.of(value)):
+        if many and any(axis >= len(shape_of(value)) - 2 for axis in x.run_sizes(value)):
             raise refused(node, "has scales along a dimension known at run time only")
-    if any(x.of(v) for i, v in enumerate(node.inputs) if i not in (left, right)):
+    if any(x.run_sizes(v) for i, v in enumerate(node.inputs) if i not in (left, right)):
         raise refused(node, "has scales along a dimension known at run time only")
     ranks = len(shape_of(a)), len(shape_of(b))
     inner = {left: ranks[0] - 1, right: max(ranks[1] - 2, 0)}
-    ends = [x.of(a).get(inner[left]), x.of(b).get(inner[right])]
+    ends = [x.run_sizes(a).get(inner[left]), x.run_sizes(b).get(inner[right])]
     if ends[0] is not None or ends[1] is not None:
         if ends[0] is None or ends[1] is None:
             raise refused(node, "multiplies a dimension known at run time by a known one")
@@ -50,7 +50,7 @@ def multiplied(
     places: dict[int, dict[int, int]] = {left: {}, right: {}}
     for index, value in ((left, a), (right, b)):
         own = len(shape_of(value))
-        for axis, n in x.of(value).items():
+        for axis, n in x.run_sizes(value).items():
             if axis == inner[index]:
                 continue
             place = axis + rank - own if own > 1 else rank - 1

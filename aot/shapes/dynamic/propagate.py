@@ -41,15 +41,15 @@ def elementwise(x: DynamicDims, node: ir.Node, trait: Elementwise) -> None:
     places: dict[int, dict[int, int]] = {}
     for index, value in inputs.items():
         more = rank - len(shape_of(value))
-        places[index] = {a: a + more for a in x.of(value)}
-        for axis, n in x.of(value).items():
+        places[index] = {a: a + more for a in x.run_sizes(value)}
+        for axis, n in x.run_sizes(value).items():
             what = f"may repeat dimension {axis + more}, known at run time only"
             meet(x, node, found, axis + more, n, what)
     for value in inputs.values():
         shape = shape_of(value)
         for place in found:
             axis = place - (rank - len(shape))
-            if axis >= 0 and axis not in x.of(value) and shape[axis] != 1:
+            if axis >= 0 and axis not in x.run_sizes(value) and shape[axis] != 1:
                 what = f"has {shape[axis]} elements along dimension {place}, known at run time only"
                 raise refused(node, what)
     fit_inputs(x, node, places)
@@ -80,7 +80,7 @@ def reduced_axes(x: DynamicDims, node: ir.Node, trait: Reduces) -> tuple[list[in
 def axes_left(x: DynamicDims, data: ir.Value, axes: Sequence[int], keep: bool) -> Axes:
     """The dynamic axes that a reduction leaves."""
     stay = [a for a in range(len(shape_of(data))) if keep or a not in axes]
-    return {stay.index(a): n for a, n in x.of(data).items() if a not in axes}
+    return {stay.index(a): n for a, n in x.run_sizes(data).items() if a not in axes}
 
 
 def reduction(x: DynamicDims, node: ir.Node, trait: Reduces) -> None:
@@ -92,7 +92,7 @@ def reduction(x: DynamicDims, node: ir.Node, trait: Reduces) -> None:
     data = needed(node, 0)
     axes, keep = reduced_axes(x, node, trait)
     left = axes_left(x, data, axes, keep)
-    inside = [a for a in x.of(data) if a in axes]
+    inside = [a for a in x.run_sizes(data) if a in axes]
     if inside and trait.when is not None and not trait.when(node):
         raise refused(node, "reduces a dimension known at run time only, with such attributes")
     if inside:
@@ -106,10 +106,10 @@ def along_axis(x: DynamicDims, node: ir.Node, trait: Along) -> None:
     data = needed(node, 0)
     default = next(rule.default for name, rule, _ in axes_of(node) if name == trait.axis)
     axis = axis_of(node, len(shape_of(data)), default or 0, trait.axis)
-    if axis in x.of(data):
+    if axis in x.run_sizes(data):
         fill = number_of(data, trait.padding)
         node.replace_input_with(0, x.neutral(node, data, fill, [axis]))
-    pass_on(x, node, x.of(data))
+    pass_on(x, node, x.run_sizes(data))
 
 
 def rowwise(x: DynamicDims, node: ir.Node, trait: Rowwise) -> None:
@@ -118,7 +118,7 @@ def rowwise(x: DynamicDims, node: ir.Node, trait: Rowwise) -> None:
     UnsupportedError for a dynamic axis within a row or an operand that may repeat it.
     """
     data = needed(node, 0)
-    own, rank = x.of(data), len(shape_of(data))
+    own, rank = x.run_sizes(data), len(shape_of(data))
     first = rank - 1
     for name, rule, _ in axes_of(node):
         if name == trait.axis:
@@ -129,9 +129,9 @@ def rowwise(x: DynamicDims, node: ir.Node, trait: Rowwise) -> None:
         shape = () if value is None else shape_of(value)
         for axis in own:
             there = axis - (rank - len(shape))
-            if there >= 0 and there not in x.of(value) and shape[there] != 1:
+            if there >= 0 and there not in x.run_sizes(value) and shape[there] != 1:
                 raise refused(node, f"has {shape[there]} elements along dimension {axis}")
-        for axis, n in x.of(value).items():
+        for axis, n in x.run_sizes(value).items():
             ours = own.get(axis) if value is not None and len(shape_of(value)) == rank else None
             if ours is None:
                 raise refused(node, f"may repeat dimension {axis}, known at run time only")
@@ -158,7 +158,7 @@ def flows(x: DynamicDims, node: ir.Node) -> None:
     sized = trait_of(node, SizedBy)
     if sized is not None:
         for index in places_of(node, sized.operands):
-            if x.of(node.inputs[index]):
+            if x.run_sizes(node.inputs[index]):
                 name = original_name(needed(node, index))
                 raise refused(node, f'takes as many numbers from "{name}" as a run says')
     rule(x, node)

@@ -87,7 +87,7 @@ def _axes(value: ir.Value) -> range:
 
 def _dynamic(x: DynamicDims, value: ir.Value) -> frozenset[int]:
     """The numbers (0 to rank - 1) of the axes of `value` whose size only a run decides."""
-    return frozenset(x.of(value))
+    return frozenset(x.run_sizes(value))
 
 
 def _item(x: DynamicDims, target: ir.Value, index: int) -> int | None:
@@ -183,7 +183,7 @@ def _replace(
     `found` has, by axis of the result, (axis of the data, factor); -1 is an axis whose size
     `target` says.
     """
-    own, axes = x.of(data), Axes()
+    own, axes = x.run_sizes(data), Axes()
     for b, (a, times) in found.items():
         if a < 0:
             axes[b] = x.new(x.at(node, target, b), result[b])
@@ -230,12 +230,12 @@ def _repacked(x: DynamicDims, node: ir.Node, data: ir.Value, target: ir.Value, z
     )
     result, axes = [], {}
     for i, item in enumerate(items):
-        if item == 0 and zero and i < len(shape) and i not in x.of(data):
+        if item == 0 and zero and i < len(shape) and i not in x.run_sizes(data):
             item = shape[i]
         if item is not None and item >= 0 and not (item == 0 and zero):
             result.append(item)
             continue
-        high = x.of(data) and item == 0 and shape[i]
+        high = x.run_sizes(data) and item == 0 and shape[i]
         bound = int(high) if high else count // max(fixed, 1)
         limits = x.interval(target) if item is None else None
         if limits is not None and limits.low[i] > 0:

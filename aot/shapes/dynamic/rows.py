@@ -25,7 +25,7 @@ def picked(
     size = shape_of(rows)[0]
     made_shape = (*shape[:axis], size, *shape[axis + 1 :])
     made = x.node(node, "Gather", [data, rows], [(int(data.dtype or 0), made_shape)], axis=axis)[0]
-    x.set(made, {**x.of(data), axis: value})
+    x.set(made, {**x.run_sizes(data), axis: value})
     return made
 
 
@@ -90,12 +90,12 @@ def cut_out(
     room = x.interval(x.sub(node, total, end))
     if limits is not None and room is not None and room.low[0] >= 0 and most_of(x, wanted) <= bound:
         n = wanted  # nothing is cut off: as long as it says
-    return y, {**x.of(data), axis: n}
+    return y, {**x.run_sizes(data), axis: n}
 
 
 def edge(x: DynamicDims, node: ir.Node, data: ir.Value, axis: int) -> ir.Value:
     """`data` with its last row repeated in the padding of an axis."""
-    size, n = shape_of(data)[axis], x.of(data)[axis]
+    size, n = shape_of(data)[axis], x.run_sizes(data)[axis]
     rows = within(x, node, counted(x, node, size), n, size)
     return picked(x, node, data, rows, axis, n)
 
@@ -109,7 +109,7 @@ def means(x: DynamicDims, data: ir.Value, node: ir.Node, axes: Sequence[int]) ->
     result.
     """
     kind, shape = int(data.dtype or 0), shape_of(data)
-    own = x.of(data)
+    own = x.run_sizes(data)
     inside = [a for a in own if a in axes]
     data = x.neutral(node, data, 0, inside) if inside else data
     result = tuple(1 if a in axes else d for a, d in enumerate(shape))

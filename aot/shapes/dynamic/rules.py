@@ -69,7 +69,7 @@ def pass_on(x: DynamicDims, node: ir.Node, axes: Axes, *outputs: int) -> None:
 
 def only_first(x: DynamicDims, node: ir.Node, what: str = "runs along") -> ir.Value:
     """The first input, the only one that may have dynamic axes."""
-    if any(x.of(i) for i in node.inputs[1:]):
+    if any(x.run_sizes(i) for i in node.inputs[1:]):
         raise refused(node, f"{what} a dimension known at run time only")
     return needed(node, 0)
 
@@ -94,9 +94,9 @@ def zero_point(index: int) -> Callable[[DynamicDims, ir.Node, ir.Value], Any]:
 def every_axis(x: DynamicDims, node: ir.Node) -> None:
     """Every element is computed alone, or left out by its place."""
     data = needed(node, 0)
-    if any(x.of(i) for i in node.inputs[1:]):
+    if any(x.run_sizes(i) for i in node.inputs[1:]):
         raise refused(node, "takes numbers along a dimension known at run time only")
-    pass_on(x, node, x.of(data))
+    pass_on(x, node, x.run_sizes(data))
 
 
 def with_input(node: ir.Node, index: int, value: ir.Value) -> None:
@@ -119,7 +119,7 @@ def run_time_shape(x: DynamicDims, node: ir.Node, vector: ir.Value) -> tuple[lis
 
     KnownLate if an element has no bound, UnsupportedError for an unknown rank.
     """
-    if x.of(vector):
+    if x.run_sizes(vector):
         raise refused(node, "gets a shape of unknown rank")
     rank = shape_of(vector)[0]
     known = lookup(vector, x.sweep.partial_values)

@@ -49,10 +49,10 @@ def windowed(x: DynamicDims, node: ir.Node, trait: Window) -> None:
     Channels pass where each is computed alone; else they are mixed and must be known.
     """
     data = only_first(x, node)
-    if 1 in x.of(data) and not trait.per_channel:
+    if 1 in x.run_sizes(data) and not trait.per_channel:
         raise refused(node, "has channels whose number is known at run time only")
     indices = len(node.outputs) > 1 and node.outputs[1].name
-    if indices and set(x.of(data)) - {0}:
+    if indices and set(x.run_sizes(data)) - {0}:
         raise refused(node, "gives indices along a dimension known at run time only")
     axes = _windowed(x, node, trait)
     x.sweep.type_outputs(node)
@@ -66,7 +66,7 @@ def windowed(x: DynamicDims, node: ir.Node, trait: Window) -> None:
 def _windowed(x: DynamicDims, node: ir.Node, trait: Window) -> Axes:
     """Prepare the first input of a node; the dynamic axes of the result."""
     data, kernel = needed(node, 0), _kernel(node, trait)
-    own, rank = x.of(data), len(kernel)
+    own, rank = x.run_sizes(data), len(kernel)
     axes = {a: n for a, n in own.items() if a < 2}
     inside = [a for a in own if a >= 2]
     strides = spatial_attribute(node, "strides", rank, 1)
@@ -81,7 +81,7 @@ def _windowed(x: DynamicDims, node: ir.Node, trait: Window) -> Axes:
         drop_attribute(node, "auto_pad")
         assert node.graph is not None
         Editor(node.graph).set_attribute(node, "pads", pads)
-        own = x.of(data)
+        own = x.run_sizes(data)
     elif auto == "VALID":
         pads = [0] * (2 * rank)
     for axis in inside:
@@ -134,7 +134,7 @@ def _same(
     pads = [0] * (2 * rank)
     for i, (span, stride) in enumerate(zip(spans, strides, strict=True)):
         axis, size = i + 2, shape_of(data)[i + 2]
-        if axis not in x.of(data) or stride == 1:
+        if axis not in x.run_sizes(data) or stride == 1:
             total = max(0, (-(-size // stride) - 1) * stride + span - size)
             small, large = total // 2, total - total // 2
             ends = (small, large) if auto == "SAME_UPPER" else (large, small)
@@ -157,7 +157,7 @@ def _same_moved(
     """`data` with padding on `axis` built in: how much there is in front depends on the size of a
     run.
     """
-    n, size = x.of(data)[axis], shape_of(data)[axis]
+    n, size = x.run_sizes(data)[axis], shape_of(data)[axis]
     up = x.add(node, n, x.ints(node, [stride - 1]))
     count = x.div(node, up, x.ints(node, [stride]))
     reach = x.mul(node, count, x.ints(node, [stride]))
@@ -178,5 +178,5 @@ def _same_moved(
         value = x.const(node, np.full(1, value, dtype_of(data).numpy()), data)
     kind = [(int(data.dtype or 0), shape_of(moved))]
     made = x.node(node, "Where", [there, moved, value], kind)[0]
-    x.set(made, x.of(moved))
+    x.set(made, x.run_sizes(moved))
     return made
