@@ -100,15 +100,17 @@ def update(findings: Sequence[Finding], tools: set[str]) -> None:
 
 HEAD = """# MISRA C:2012
 
-What cppcheck 2.10 and its MISRA addon report on the runtime and on emitted bundles, and why it
-stays. This page is made from `tests/analyse/declared/` by `make analyse UPDATE=1`. Without
-UPDATE the command fails on a finding that is not declared, on a declaration that nothing needs any
-more, and on more sites of a required rule than are listed. Only numbers of rules are given: the
-texts are the standard's. The addon checks what can be seen in one file; this is no claim of
-compliance, but the list that a review starts from.
+This page lists the findings of cppcheck 2.10 and its MISRA addon on the runtime and on emitted
+bundles (the C projects that aotc writes), with the reason why each stays. It is made from
+`tests/analyse/declared/` by `make analyse UPDATE=1`. Without UPDATE the command fails on a finding
+that is not declared, on a declaration that no finding needs any more, and on more sites of a
+required rule than are listed. Only numbers of rules are given: the texts are the standard's. The
+addon checks one file at a time. So this page is no claim of compliance, but the list that a review
+starts from.
 
-Places are folders of `runtime_c`; `emitted/` are the files that the compiler writes for each model.
-A site is a line. Categories are those of the standard for code that people write.
+The column *where* names folders and files of `runtime_c`; `emitted/` stands for the files that the
+compiler writes for each model. A site is a line of C. Categories are the standard's for code that
+people write.
 """
 
 
