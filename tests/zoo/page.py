@@ -13,16 +13,18 @@ from rows import Row
 HEAD = """# Models that were tried
 
 `make zoo` writes this page. Each model of `tests/zoo/lists` is taken from a package or made on the
-spot with random weights, compiled with nothing but its dimensions, built, run and compared with
-onnxruntime by the tolerances of `aotc verify`. Failures stay listed; nothing fetched is part of the
+spot with random weights, compiled with no option but its dimensions, built, run and compared with
+onnxruntime by the tolerances of `aotc verify`. Failures stay listed; no fetched file is part of the
 project. A row that this run did not try keeps the result that it had.
 
-- **right**: every output agrees. **wrong**: one does not.
-- **ill-posed**: one does not, but float32 does not decide it: onnxruntime lies further than 1e-3 of
-  the largest element from the model computed in float64, and aotc no more than twice as far.
-- **refused**: aotc names a reason. **invalid**: so it does, and onnxruntime cannot run it either.
-- **crash**: anything else than these.
-- **compiled**: it was not built and run yet.
+- **right**: every output agrees. **wrong**: an output does not.
+- **ill-posed**: an output does not agree, but float32 does not decide its value: onnxruntime lies
+  further than 1e-3 of the largest element from the model computed in float64, and aotc no more than
+  twice as far.
+- **refused**: aotc names a [reason](refused.md). **invalid**: aotc names a reason, and onnxruntime
+  cannot run the model either.
+- **crash**: the model or its bundle failed in another way.
+- **compiled**: the model was compiled, but not built and run yet.
 - **not made**: the package or its exporter failed, so that there is no model.
 - **not tried**: no run has come to it.
 """
