@@ -19,8 +19,6 @@ APT_FULL := clang-tidy cppcheck rustc cargo
 # A browser, and npm for what checks pages in it.
 APT_PAGES := chromium npm
 APT_PROVE := frama-c-base
-# The index that has PyTorch without CUDA; where it is not reached, PyPI's own takes 6 GB.
-TORCH  ?= https://download.pytorch.org/whl/cpu
 JOBS   ?= 2
 
 .PHONY: help demo quick test full hostile misfits sizes streams quantising fuzz-loader check format fresh conformance docs site golden picture bench clean fuzz zoo \
@@ -71,7 +69,7 @@ build/arm64: scripts/arm64_sysroot.sh
 
 full-tests: $(VENV)/.test build/axe build/arm64
 	$(APT) $(APT_FULL)
-	$(PIP) --extra-index-url $(TORCH) -e '.[zig,torch]'
+	$(PIP) -e '.[zig,torch]'
 	AOT_FULL=1 $(PY) -m pytest -n $(JOBS)
 	$(PY) -m pytest tests/vendor/test_backend.py --backend accel_sim
 	ort_ROOT=$$($(PY) -c 'import onnxruntime as o; print(o.__path__[0])') $(PY) -m pytest \

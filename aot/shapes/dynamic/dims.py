@@ -78,7 +78,7 @@ class DynamicDims:
     # -- what is known ------------------------------------------------------------------------
 
     def run_sizes(self, value: ir.Value | None) -> Axes:
-        """The dynamic axes of `value`."""
+        """The sizes that a run decides: int64 vectors of one element by dynamic axis of `value`."""
         return {} if value is None else self._axes.get(value, {})
 
     def set(self, value: ir.Value, axes: Axes) -> None:
