@@ -88,7 +88,9 @@ class Board:
         return self.image.data + self.image.bss + self.image.arena + self.stack
 
     def text(self) -> str:
-        """Four lines."""
+        """The measurement as four lines: instructions, bytes of flash and their origins, bytes of
+        RAM.
+        """
         unit = f", counted in steps of {self.resolution}" if self.resolution > 1 else ""
         image = self.image
         return "\n".join(
@@ -106,6 +108,7 @@ class Board:
         return f"; {self.longest_step} in the longest step" if self.longest_step else ""
 
     def _origins(self) -> str:
+        """The bytes of flash by where they come from, as text."""
         named = {"startup": "start-up", "toolchain": "libc and libgcc", "runner": "file runner"}
         return "of it " + ", ".join(f"{named.get(k, k)} {n}" for k, n in self.parts.items() if n)
 
@@ -132,6 +135,9 @@ def bench(built: Built, repeat: int = 0) -> Timing | Board:
 
 
 def _board(built: Built, repeat: int) -> Board:
+    """Run an image `repeat` times and measure it: instructions less those of an empty run, bytes,
+    stack.
+    """
     measured = timed(built, repeat, arrays=_arrays(built))
     hz = int(built.target.get("tick_hz", 0))
     empty, *counted = _instructions(measured["ticks"], hz)

@@ -80,6 +80,10 @@ def find_tools(
 
 
 def _check_compiler(packages: tuple[str, ...], compiler: str) -> None:
+    """Raise BuildError unless a C compiler is found: `compiler` of the target, CC, or any.
+
+    `packages` are names for apt that would bring it.
+    """
     apt = "apt-get install --no-install-recommends " + " ".join(packages)
     asked = os.environ.get("CC", "")
     if compiler and compiler.removesuffix("gcc").rstrip("-") not in asked:
@@ -120,6 +124,9 @@ class Tree:
     """An OUT that is about to change. Use as a context manager; `keep()` makes it final."""
 
     def __init__(self, out: Path) -> None:
+        """Prepare OUT; the old state of it is set aside in a folder of its own while aotc
+        writes.
+        """
         self.out = out
         self._made: list[Path] = []
         self._kept = False
@@ -147,6 +154,7 @@ class Tree:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        """Drop the old state if the new one is kept, else put it back."""
         if self._kept:
             done = self.out / _DONE
             os.rename(self._previous, done)  # in one step: half a folder would be put back
@@ -166,6 +174,9 @@ class Tree:
             raise unwritable(f"cannot write to output folder {self.out}", error) from error
 
     def _check_writable(self) -> None:
+        """Raise BuildError unless OUT, or the nearest folder above it that exists, can be written
+        to.
+        """
         nearest = next(p for p in (self.out, *self.out.absolute().parents) if p.exists())
         if not nearest.is_dir():
             raise BuildError(f"output {nearest} is not a folder")
@@ -177,12 +188,14 @@ class Tree:
         self._kept = True
 
     def _create(self) -> None:
+        """Make OUT and the folders above it, and note which ones were made."""
         missing = [p for p in (self.out, *self.out.parents) if not p.exists()]
         for folder in reversed(missing):
             folder.mkdir()
             self._made.append(folder)
 
     def _check_ours(self) -> None:
+        """Raise BuildError if OUT has files that aotc would replace and did not write."""
         bundle = self.out / "bundle"
         if bundle.is_symlink() or (bundle.exists() and not (bundle / "manifest.json").is_file()):
             raise BuildError(
@@ -217,6 +230,7 @@ class Tree:
             self._release()
 
     def _release(self) -> None:
+        """Give up the lock on OUT."""
         if self._lock >= 0:
             os.close(self._lock)
         self._lock = -1
@@ -255,6 +269,7 @@ class Tree:
             shutil.rmtree(self._made[0], ignore_errors=True)
 
     def _undo(self) -> None:
+        """Leave OUT as it was: without the folders made, or with the old state."""
         if self._made:
             self._discard()
         else:
@@ -299,6 +314,7 @@ def _is_made_by_hand(path: Path) -> bool:
 
 
 def _link_or_copy(source: str, target: str) -> None:
+    """Make `target` the file `source`, by a hard link where the file system has them."""
     try:
         os.link(source, target)
     except OSError:

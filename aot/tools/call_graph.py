@@ -129,6 +129,7 @@ _NO_BOUND = "no stack is known to be enough"
 
 
 def _check(graph: CallGraph, function: str, caller: str) -> None:
+    """Raise BuildError if the frame of `function`, called by `caller`, has no bound."""
     if function in graph.unbounded:
         by = f", called by {short(caller)}" if caller else ""
         raise BuildError(f"the frame of {short(function)} has no bound{by}", _NO_BOUND)

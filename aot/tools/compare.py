@@ -122,6 +122,9 @@ def _widen(bits: Array) -> Array:
 
 
 def _integers(name: str, ours: Array, reference: Array, tolerance: Tolerance) -> Difference:
+    """The difference of two arrays of integers: exact, or within the tolerance's number of
+    steps.
+    """
     a, b = ours.astype(object), reference.astype(object)
     gaps = np.abs(a.astype(np.float64) - b.astype(np.float64))
     wrong = ours != reference
@@ -138,6 +141,11 @@ def _integers(name: str, ours: Array, reference: Array, tolerance: Tolerance) ->
 def _floats(
     name: str, ours: Array, reference: Array, bounds: tuple[float, float, float]
 ) -> Difference:
+    """The difference of two arrays of floats; `bounds` are relative, of the largest magnitude,
+    absolute.
+
+    Infinities and NaN must be equal. The worst element is named where one is off.
+    """
     rtol, of_max, atol = bounds
     a, b = ours.astype(np.float64), reference.astype(np.float64)
     special = ~(np.isfinite(a) & np.isfinite(b))
@@ -160,6 +168,7 @@ def _floats(
 
 
 def _element(ours: Array, reference: Array, at: int) -> str:
+    """The index and both values of element `at` (in row-major order), as text."""
     index = [int(i) for i in np.unravel_index(at, ours.shape)]
     return f"at {index}: {ours.flat[at]} (reference {reference.flat[at]})"
 

@@ -50,6 +50,7 @@ def measure_image(path: Path) -> Image:
 
 
 def _elf(path: Path) -> Any:
+    """The ELF file at `path`, read; BuildError if it is none."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
@@ -118,6 +119,7 @@ def _comment_before(file: Path, line: int) -> str:
 
 
 def _function(elf: Any, address: int) -> str:
+    """The name of the function that holds the address, "" if none does."""
     table = elf.get_section_by_name(".symtab")
     for symbol in table.iter_symbols() if table is not None else ():
         start = symbol["st_value"] & (~1 if elf.get_machine_arch() == "ARM" else ~0)

@@ -45,7 +45,10 @@ def is_native(target: Mapping[str, Any]) -> bool:
 def command(
     name: str, target: Mapping[str, Any], program: Path, arguments: Sequence[str]
 ) -> list[str]:
-    """How to run `program` with `arguments`; TargetError if this machine cannot."""
+    """The command that runs `program` with `arguments` on this machine or in the target's emulator.
+
+    TargetError if there is no emulator for the target, or its program is not installed.
+    """
     place = str(program.resolve())
     if is_native(target):
         check_cpu(name, target)

@@ -78,7 +78,7 @@ class Explanation:
         ]
 
     def text(self) -> str:
-        """One line per node, refusals below it, and a count per backend."""
+        """The explanation as text: a line per node, refusals below it, and a count per backend."""
         out: list[str] = []
         counts: dict[str, int] = {}
         body = ""

@@ -47,7 +47,9 @@ _ILLEGAL = 2
 
 
 def fault_text(report: str) -> str:
-    """What happened, from the registers of a fault report; "" if it holds none."""
+    """The cause of a fault in words, from the registers of a board's report; "" if it holds
+    none.
+    """
     found = {k: int(v, 16) for k, v in re.findall(r"([a-z]+) (0x[0-9a-f]+)", report)}
     if "mcause" in found:
         cause, value = found["mcause"], found.get("mtval", 0)

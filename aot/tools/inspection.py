@@ -89,12 +89,14 @@ class Inspection:
 
 
 def _value(v: tuple[str, str, tuple[str, ...] | None]) -> dict[str, Any]:
+    """A value (name, type, dimensions or None) as JSON."""
     name, dtype, dims = v
     shape = None if dims is None else [int(d) if d.isdigit() else d for d in dims]
     return {"name": name, "dtype": dtype, "shape": shape}
 
 
 def _line(v: tuple[str, str, tuple[str, ...] | None]) -> str:
+    """A value (name, type, dimensions or None) as text."""
     name, dtype, dims = v
     shape = " of unknown rank" if dims is None else f"[{','.join(dims)}]"
     return one_line(f"{name}: {dtype}{shape}")
@@ -144,7 +146,11 @@ _SURE = 2
 def _proposed(
     opened: Opened, options: Options, compiles: Compiles
 ) -> tuple[list[Pin], AotError | None]:
-    """The options to add so that the model can be compiled, or what is said without success."""
+    """(options to add so that the model compiles, None), or ([], the first error) if none are
+    found.
+
+    Sizes of open dimensions are tried in turn; options that an error names are added.
+    """
 
     graph = opened.proto.graph
     open_ = open_shapes(declared_shapes(graph), options)
@@ -200,6 +206,7 @@ def _kind(kind: onnx.TypeProto) -> tuple[str, tuple[str, ...] | None]:
 
 
 def _dim(dim: Any) -> str:
+    """A dimension as text: its size, its name, or "?"."""
     if dim.HasField("dim_value") and dim.dim_value != -1:
         return str(dim.dim_value)
     return str(dim.dim_param) or "?"

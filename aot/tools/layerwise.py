@@ -116,7 +116,9 @@ def is_quantised(manifest: Mapping[str, Any]) -> bool:
 
 
 def written(manifest: Mapping[str, Any]) -> dict[Key, Written]:
-    """The values that calls leave behind and that have a name in the model."""
+    """By (call, number of the result), the values that calls leave behind and that the
+    model names.
+    """
     segments = manifest.get("memory", {}).get(
         "by_rows", ()
     )  # what is between their ends stays there
@@ -151,6 +153,7 @@ def _allowed(node: Mapping[str, Any]) -> int:
 
 
 def _layout(text: str) -> Layout:
+    """The layout that a manifest spells, as "plain", "NC16" or "NC16z"."""
     if text == "plain":
         return PLAIN
     return Layout(int(text.removeprefix("NC").removesuffix("z")), text.endswith("z"))
@@ -170,6 +173,9 @@ def known(values: Mapping[Key, Written], theirs: Mapping[str, Array]) -> dict[Ke
 
 
 def _fits(shape: tuple[int, ...], w: Written) -> bool:
+    """Whether a reference's value of `shape` can be compared with what a call wrote, channels
+    chosen.
+    """
     if not w.channels:
         return shape == w.shape
     inside = len(shape) > 1 and max(w.channels) < shape[1]

@@ -129,7 +129,9 @@ def link(outs: Sequence[Path], out: Path, name: str, configure: bool) -> dict[st
 
 
 def _read(out: Path) -> Model:
-    """The bundle in `out`, every file of it as aotc wrote it."""
+    """The bundle in `out` with all its files; AotError if one is not as aotc wrote it, or
+    too old.
+    """
     built = open_out(out)
     memory = built.manifest.get("memory", {})
     if not {"states", "stored", "scratch_bytes"} <= set(memory):
@@ -145,6 +147,7 @@ def _read(out: Path) -> Model:
 
 
 def _check(models: Sequence[Model]) -> None:
+    """Raise AotError for bundles of equal names or other targets, UsageError for less than two."""
     if len(models) < 2:
         raise UsageError("aotc link takes two bundles or more")
     first, seen = models[0], dict[str, Model]()
@@ -160,7 +163,10 @@ def _check(models: Sequence[Model]) -> None:
 
 
 def _placed(name: str, models: Sequence[Model]) -> Linked:
-    """The models with their places in the arena."""
+    """The models with offsets in the arena, in bytes: one shared part, then the states of each.
+
+    A model that cannot share (`apart`) gets bytes of its own at the end.
+    """
     align = max(int(m.memory["alignment"]) for m in models)
     shared = end = max((m.scratch for m in models if not m.apart), default=0)
     found = []
@@ -237,6 +243,7 @@ def _relocated(content: bytes, name: str, moved: Mapping[int, tuple[str, int]]) 
     """A source whose constants are where `moved` says, by their offsets in the file of `name`."""
 
     def place(found: re.Match[str]) -> str:
+        """The C expression of a constant's new place."""
         owner, offset = moved[int(found[1] or 0)]
         return f"({owner}_weights + {offset})" if offset else f"({owner}_weights)"
 
@@ -296,6 +303,7 @@ def _defined(content: bytes, numbers: Mapping[str, int]) -> bytes:
 
 
 def _values(linked: Linked, target: Target) -> dict[str, object]:
+    """Values for the templates of the project."""
     names, owner = [m.name for m in linked.models], linked.owner.name
     return {
         "name": linked.name,
@@ -320,6 +328,7 @@ def _values(linked: Linked, target: Target) -> dict[str, object]:
 
 
 def _rows(linked: Linked) -> Iterator[str]:
+    """Yield a row of the README's table per model, in bytes."""
     for m in linked.models:
         kept = sum(int(s["bytes"]) for s in m.memory["states"] or ())
         constants = int(m.memory["constants_bytes"]) - m.shared_bytes
@@ -328,7 +337,7 @@ def _rows(linked: Linked) -> Iterator[str]:
 
 
 def _record(linked: Linked) -> dict[str, Any]:
-    """The manifest but the sources."""
+    """The project's manifest without its list of sources; sizes and offsets in bytes."""
     return {
         "schema": SCHEMA_VERSION,
         "aotc": __version__,

@@ -46,6 +46,9 @@ def _inputs(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _part(file: str) -> str:
+    """The part of an image that an object file belongs to, as "startup", "library" or
+    "toolchain".
+    """
     if not file:
         return "padding"
     source = re.sub(r"\.obj$|\.o$", "", file.replace("\\", "/").rpartition("/")[2])

@@ -43,7 +43,10 @@ class Prepared:
 
 
 def prepare(model: onnx.ModelProto, spelling: Literal["qdq", "qoperator"]) -> Prepared:
-    """`model` (float, constants folded) changed in place, for the quantiser and one spelling."""
+    """`model` (float, constants folded) changed in place for the quantiser and one spelling.
+
+    Values get names that cannot meet names of added ones; nodes that must stay float are listed.
+    """
     prepared = Prepared(model)
     _unique_names(prepared)
     graph = _Graph(model.graph)
@@ -59,7 +62,9 @@ def prepare(model: onnx.ModelProto, spelling: Literal["qdq", "qoperator"]) -> Pr
 
 
 def restore(prepared: Prepared, made: onnx.ModelProto) -> None:
-    """Give the quantised model the names of the given one, and what was added names like them."""
+    """Give the quantised model, in place, the names of the given one, and names like them to what
+    was added.
+    """
     graph = made.graph
     _sort(graph)
     ends = [*graph.input, *graph.output]
@@ -67,6 +72,9 @@ def restore(prepared: Prepared, made: onnx.ModelProto) -> None:
     taken = set(names.values())
 
     def renamed(name: str) -> str:
+        """The user's name of a value; a free one made of it for a value that the quantiser
+        added.
+        """
         if name and name not in names:
             wanted = _TOKEN.sub(lambda m: prepared.old[int(m[1])], name)
             names[name] = _free(wanted, taken)
@@ -123,6 +131,7 @@ def _token(number: int) -> str:
 
 
 def _number(token: str) -> int:
+    """The number in a name that `_token` made."""
     found = _TOKEN.fullmatch(token)
     assert found is not None, token
     return int(found[1])
@@ -148,6 +157,9 @@ def _rename(graph: onnx.GraphProto, renamed: Callable[[str], str]) -> None:
 
 
 def _rename_captured(body: onnx.GraphProto, renamed: Callable[[str], str], outer: set[str]) -> None:
+    """Rename, in a body, the values that it reads from around it; `outer` are names it must
+    leave.
+    """
     own = outer | {v.name for v in body.input} | {i.name for i in body.initializer}
     own |= {i.values.name for i in body.sparse_initializer}
     own |= {name for node in body.node for name in node.output}
@@ -164,6 +176,7 @@ def _unique_names(prepared: Prepared) -> None:
     numbers: dict[str, str] = {}
 
     def renamed(name: str) -> str:
+        """The new name of a value, a new one at its first mention; "" stays."""
         if name and name not in numbers:
             numbers[name] = _token(len(prepared.old))
             prepared.old.append(name)
@@ -181,6 +194,7 @@ class _Graph:
     """The graph with who reads what; new names are those of a value with something added."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
+        """Wrap a graph with its constants, its outputs and all names in use."""
         self.proto = graph
         self.constants = {i.name: i for i in graph.initializer}
         self.outputs = {o.name for o in graph.output}
@@ -220,6 +234,7 @@ class _Graph:
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    """The value of an attribute, or `default`."""
     found = next((a for a in node.attribute if a.name == name), None)
     return default if found is None else onnx.helper.get_attribute_value(found)
 
@@ -315,7 +330,9 @@ def _keep_taps(graph: _Graph) -> None:
 
 
 def _stays_float(graph: _Graph, node: onnx.NodeProto, spelling: str) -> bool:
-    """Whether the quantiser would make something else of a node, or something nothing runs."""
+    """Whether the quantiser would make of a node what no runtime computes, so that it must stay
+    float.
+    """
     operators = spelling == "qoperator"
     clamp, product = proto_trait(node, Clamp), proto_trait(node, Linear)
     if clamp is not None:

@@ -126,6 +126,7 @@ def quantize(
 
 
 def _check_tool() -> None:
+    """Raise AotError unless onnxruntime is installed."""
     if importlib.util.find_spec("onnxruntime") is None:
         raise AotError("onnxruntime is not installed", hint="pip install 'aotc[quantize]'")
 
@@ -169,7 +170,10 @@ def _fix_constants(model: onnx.ModelProto) -> None:
 
 
 def read_calibration(path: Path, model: onnx.ModelProto) -> list[Feeds]:
-    """The samples of an .npz, each with every input of the model."""
+    """The samples of an .npz, each with every input of the model; AotError if one is missing.
+
+    A key is the name of an input, or a sample's number with it; rows of longer arrays are samples.
+    """
 
     inputs = list(model.graph.input)
     groups: dict[int, dict[str, Array]] = {}
@@ -222,6 +226,7 @@ def _rows(
 
 
 def _typed(array: Array, value: onnx.ValueInfoProto, where: str) -> Array:
+    """An array in the type of the input; AotError for another kind, and for infinities and NaN."""
     wanted = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
     if array.dtype != wanted and not (array.dtype.kind == "f" and wanted.kind == "f"):
         raise AotError(f'"{value.name}" is {array.dtype}, the input is {wanted}', where)

@@ -100,7 +100,9 @@ def _size(stored: Any) -> Any:
 
 
 def options_of(record: Mapping[str, Any]) -> Options:
-    """The Options that OUT/aotc.json remembers."""
+    """The Options that OUT/aotc.json remembers; AotError if it is damaged. Unknown keys are left
+    out.
+    """
     stored = record.get("options", {})
     defaults = {k: _plain(v) for k, v in _fields(Options()).items()}
     if not isinstance(stored, dict):

@@ -87,6 +87,9 @@ class RuntimeReference(_Loaded):
     """Onnxruntime: graph optimisation off, one thread."""
 
     def __init__(self, model: Path, extra: Sequence[str], folder: Path) -> None:
+        """Open `model` in onnxruntime without optimisations, with values `extra` as
+        outputs, too.
+        """
         import onnxruntime as ort
 
         self.name = f"onnxruntime {ort.__version__}"
@@ -109,6 +112,9 @@ class OnnxReference(_Loaded):
     hint = "pip install 'aotc[verify]' and --reference ort compare with onnxruntime"
 
     def __init__(self, model: Path, extra: Sequence[str]) -> None:
+        """Open `model` in onnx.reference, with values `extra` as outputs, too; UnsupportedError if
+        refused.
+        """
         from onnx.reference import ReferenceEvaluator
 
         self.name = f"onnx.reference {onnx.__version__}"
@@ -174,5 +180,6 @@ def _saved(proto: onnx.ModelProto, folder: Path) -> Path:
 
 
 def _first_line(error: Exception) -> str:
+    """The class of an error and the first line of its text."""
     lines = [s for s in str(error).splitlines() if s.strip()]
     return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__

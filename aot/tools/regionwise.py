@@ -52,7 +52,7 @@ def check_regions(built: Built) -> None:
 
 
 def build_portable(built: Built, target_file: str) -> Built:
-    """The same bundle in OUT/portable, every vendor left out, its trace program built."""
+    """The same bundle in OUT/portable, built without every vendor, with its trace program."""
     check_regions(built)
     target = load_target(target_file)
     folder = built.out / FOLDER

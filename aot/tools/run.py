@@ -232,7 +232,11 @@ def execute(built: Built, arrays: Sequence[Array], trace: Path | None = None) ->
 def stream(
     built: Built, steps: Sequence[Sequence[Array]], trace: Path | None = None
 ) -> list[list[Array]]:
-    """Run on each of `steps` in turn, in one context, so that states are handed on."""
+    """The outputs of each of `steps` (inputs in order), run in one context, so that states are
+    handed on.
+
+    With `trace` the trace program writes every intermediate result to that file.
+    """
     with scratch(built.out) as place:
         folder = Path(place)
         arguments = ["--steps", str(len(steps))] if len(steps) > 1 else []
@@ -370,11 +374,13 @@ def read_inputs(built: Built, sources: Sequence[str]) -> list[Array]:
 
 
 def _list(names: Mapping[str, Spec]) -> str:
+    """Names and types of the first six inputs, for a message."""
     shown = [f"{s.name} {s.text()}" for s in names.values()]
     return ", ".join(shown[:6]) + (" …" if len(shown) > 6 else "")
 
 
 def _read_source(source: str, by_name: Mapping[str, Spec]) -> dict[str, Array]:
+    """Arrays by name from `IN.npz`, `X=FILE.npy` or `X=FILE.bin`."""
     name, equals, file = source.rpartition("=")
     if not equals:
         return read_npz(Path(source))
@@ -463,6 +469,7 @@ def _report(
 
 
 def _json(built: Built, text: str) -> dict[str, Any]:
+    """The JSON object that the program printed; AotError if it printed none."""
     try:
         value: dict[str, Any] = json.loads(text)
     except ValueError as error:

@@ -92,6 +92,7 @@ def _at_bound(array: Array, spec: Spec, where: str) -> Array:
 
 
 def _key(key: str, names: Mapping[str, str], known: set[str]) -> tuple[int, str]:
+    """(sample number, input) that a key of an .npz means; "" for a key that means none."""
     if key in known:
         return 0, key
     match = _SAMPLE.fullmatch(key)
@@ -139,7 +140,11 @@ def random_sample(
 def random_samples(
     inputs: Sequence[Spec], graph: onnx.GraphProto | None, manifest: Mapping[str, Any]
 ) -> tuple[Sample, ...]:
-    """Seeded inputs; of three sizes where runs say dimensions: the largest, smallest, between."""
+    """Seeded inputs; where runs say sizes, a sample each at the largest, the smallest and a size
+    between.
+
+    With states whose length grows, samples are steps of one stream.
+    """
     dims = manifest.get("dimensions", ())
     if not dims:
         return (random_sample(inputs, graph),)
@@ -177,6 +182,7 @@ _QUANTISED = ("int8", "uint8", "int16", "uint16")
 
 
 def _random(rng: np.random.Generator, spec: Spec, limit: int) -> Array:
+    """Random elements of an input: floats from -1 to 1, all codes, integers below `limit`."""
     if spec.dtype == "bool":
         return rng.integers(0, 2, spec.shape).astype(bool)
     if spec.dtype == "bfloat16":

@@ -84,6 +84,10 @@ class Library:
     """
 
     def __init__(self, out: Path, manifest: dict[str, Any], keep_alive: Any = None) -> None:
+        """Load the library in `out` and initialise a context; `keep_alive` is an object it needs.
+
+        BuildError if it cannot be loaded, VerifyError if NAME_init refuses.
+        """
         self.name = str(manifest["name"])
         self.inputs = specs(manifest, "inputs")
         self.outputs = specs(manifest, "outputs")
@@ -116,11 +120,15 @@ class Library:
             raise VerifyError(f"{self.name}_reset_state returned status {status}")
 
     def _function(self, name: str) -> Any:
+        """The function NAME_`name` of the library, which returns a status."""
         function = getattr(self._library, f"{self.name}_{name}")
         function.restype = ctypes.c_int
         return function
 
     def _start(self) -> None:
+        """Call NAME_init, and NAME_set_weights where constants are passed; VerifyError for a bad
+        status.
+        """
         context = ctypes.c_void_p(self._context.ctypes.data)
         arena = ctypes.c_void_p(self._arena.ctypes.data)
         status = self._function("init")(context, arena, ctypes.c_size_t(self._arena.nbytes))
@@ -159,6 +167,11 @@ class Library:
         named: dict[str, Tensor],
         out: Tensor | Sequence[Tensor] | None,
     ) -> list[Array]:
+        """The outputs for inputs given in order or by name, in `out` if that is given.
+
+        VerifyError with the reason if the run returns a bad status. One run at a time: the context
+        is one.
+        """
         given = self._arguments(arrays, named)
         results = self._results(out)
         inputs = [_held(a, s, "input") for a, s in zip(given, self.inputs, strict=True)]
@@ -190,6 +203,7 @@ class Library:
         return cropped(array, shape[: array.ndim])
 
     def _arguments(self, arrays: tuple[Tensor, ...], named: dict[str, Tensor]) -> list[Tensor]:
+        """The inputs in the model's order; AotError for one too many, unknown, or missing."""
         names = [s.name for s in self.inputs]
         if len(arrays) > len(names):
             raise AotError(f"{self.name} takes {len(names)} inputs, got {len(arrays)}")
@@ -204,6 +218,9 @@ class Library:
         return [given[n] for n in names]
 
     def _results(self, out: Tensor | Sequence[Tensor] | None) -> list[Array]:
+        """The arrays that results go to: new ones, or those of `out`; AotError for a wrong
+        number.
+        """
         if out is None:
             return [_array(s) for s in self.outputs]
         results = list(out) if isinstance(out, tuple | list) else [out]
@@ -241,6 +258,7 @@ class _Held:
     several elements share a byte, their packed bytes."""
 
     def __init__(self, array: Array, spec: Spec) -> None:
+        """Hold an array and the memory that the library sees: elements below a byte are packed."""
         self.array = array
         self._kind = dtypes.from_name(spec.dtype)
         self._memory = dtypes.pack(array, self._kind) if self._kind.packed else array
@@ -270,6 +288,7 @@ def _held(value: Any, spec: Spec, what: str) -> _Held:
 
 
 def _pointers(tensors: list[_Held]) -> Any:
+    """A C array of pointers to DLTensors; at least one entry."""
     kept = [t.tensor() for t in tensors]
     pointers = [ctypes.pointer(t) for t in kept]
     return (ctypes.POINTER(DLTensor) * max(1, len(kept)))(*pointers)

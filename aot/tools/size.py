@@ -53,7 +53,7 @@ class Size:
         }
 
     def text(self) -> str:
-        """Four lines."""
+        """The sizes as five lines in bytes: name, RAM, flash, stack, multiplications."""
         about = " (code estimated)" if self.estimated else ""
         return "\n".join(
             (
@@ -158,7 +158,10 @@ def _sections(archive: Path) -> Iterator[tuple[int, int, int]]:
 
 
 def members(data: bytes, archive: Path) -> Iterator[tuple[str, bytes]]:
-    """Objects of a Unix archive: 60-byte headers, names and the symbol index left out."""
+    """Yield (name, content) of the objects of a Unix archive; BuildError if it is damaged.
+
+    An entry has a header of 60 bytes; names and the index of symbols are left out.
+    """
     if data[:8] != b"!<arch>\n":
         raise BuildError(f"{archive} is not an archive")
     at = 8

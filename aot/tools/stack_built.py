@@ -66,6 +66,9 @@ def unseen(arch: str, kernels: Path) -> int:
 
 
 def _bound(graph: CallGraph, entry: str, more: int) -> Bound:
+    """The bound on the stack of `entry` in bytes, with `more` added, and functions outside of the
+    graph.
+    """
     chain = deepest(graph, entry, lambda name: max(0, outside.of(short(name))))
     names = dict.fromkeys(short(n) for n in chain.outside)
     known = tuple(n for n in names if outside.known(n))

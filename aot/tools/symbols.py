@@ -60,7 +60,9 @@ def symbols_of(built: Built) -> tuple[Symbol, ...]:
 
 
 def _files(built: Built) -> Iterator[tuple[str, bytes]]:
-
+    """Yield (name, content) of the ELF files of a build: the image of a board, or the library's
+    objects.
+    """
     if built.board:
         program = built.program()
         yield str(program), program.read_bytes()
@@ -70,6 +72,7 @@ def _files(built: Built) -> Iterator[tuple[str, bytes]]:
 
 
 def _symbols(elf: Any) -> Iterator[Symbol]:
+    """Yield the functions and objects of an ELF file that are stored in the target."""
     table = elf.get_section_by_name(".symtab")
     for symbol in table.iter_symbols() if table is not None else ():
         index, size = symbol["st_shndx"], int(symbol["st_size"])

@@ -100,6 +100,7 @@ def _variant(
     backends: Sequence[str],
     folder: Path,
 ) -> _Variant:
+    """Compile and build the model with `backends` in their order, for its times to be measured."""
     trial = replace(options, backends=tuple(backends), partition="priority", tune="", io="caller")
     out = folder / label
     compiled = compile_to(source, out, trial)
@@ -119,6 +120,9 @@ def _profile(variant: _Variant) -> list[float]:
 
 
 def _table(variants: Sequence[_Variant]) -> Tuned:
+    """Nanoseconds per match, bytes per nanosecond of reorders, and totals, of the measured
+    variants.
+    """
     found: dict[str, list[float]] = {}
     moved_bytes, moved_ns = 0, 0.0
     totals: dict[str, float] = {}
@@ -150,7 +154,9 @@ def _table(variants: Sequence[_Variant]) -> Tuned:
 
 
 def write_table(path: Path, tuned: Tuned, cpu: str) -> int:
-    """Write or extend the table `path`; the number of costs in it."""
+    """Write the table `path`, or extend it, with costs measured on `cpu`; the number of costs in
+    it.
+    """
     matches = dict(tuned.matches)
     if path.is_file():
         matches = {**read_costs(path, cpu, 1).measured, **matches}

@@ -79,7 +79,7 @@ class Survey:
         }
 
     def text(self) -> str:
-        """A line per reason, each hint once, and the options that cut."""
+        """The survey as text: a line per reason, each hint once, and the options that cut."""
         if not self.reasons:
             return "every node is supported"
         lines = [e.what for e in self.reasons]
@@ -168,6 +168,7 @@ class _Search:
 
     @property
     def _nodes(self) -> Sequence[onnx.NodeProto]:
+        """The nodes of the model's graph."""
         nodes: Sequence[onnx.NodeProto] = self.opened.proto.graph.node
         return nodes
 
@@ -212,7 +213,9 @@ class _Search:
         return info.name not in open_shapes(shapes, pinned(self.options, self.assumed))
 
     def part(self) -> Part | None:
-        """The largest part between the refused nodes that is compiled."""
+        """The largest part between the refused nodes that can be compiled; None if there is
+        none.
+        """
         found = _widest(self.opened.proto.graph, sorted(self.refused))
         if found is None:
             return None

@@ -28,6 +28,9 @@ class Converted:
     """
 
     def __init__(self, reference: Reference, graph: onnx.GraphProto, options: Options) -> None:
+        """Wrap `reference` so that it takes and gives tensors where `graph` has sequences and
+        optionals.
+        """
         self.name = reference.name
         self._reference = reference
         self._graph = graph
@@ -35,7 +38,7 @@ class Converted:
         self._width = options.max_string
 
     def __call__(self, inputs: Mapping[str, Array], values: Sequence[str]) -> dict[str, Array]:
-        """Run the reference."""
+        """The values asked for, by name, computed by the wrapped reference."""
         known = {**self._bound, **inputs}
         feeds: dict[str, Any] = dict(inputs)
         for info in user_inputs(self._graph):
