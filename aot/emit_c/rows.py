@@ -231,7 +231,11 @@ _VALUES |= {"plane": "push->plane"}
 
 
 def _member(field: tuple[str, int, str]) -> str:
-    """The C lvalue of a parameter's field, or of element `at` of it if that is not negative."""
+    """The C lvalue of a field of `p`, a copy of the kernel's parameters that a row may change.
+
+    `field` is (name, index in a field that is an array or -1, key of the expression that is
+    assigned).
+    """
     name, at, _ = field
     return f"p.{ctext.ident(name)}" + (f"[{at}]" if at >= 0 else "")
 

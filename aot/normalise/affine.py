@@ -61,7 +61,14 @@ def affine(edit: Editor, options: LoadOptions) -> None:
 def _operands(
     node: ir.Node, rule: Callable[[int, Array], tuple[Array, Array] | None]
 ) -> tuple[ir.Value, Array, Array] | None:
-    """(x, scale, shift) if the node is x * scale + shift per channel of x."""
+    """(x, scale, shift) if the node is x * scale + shift, where x is the result of a product with a
+    bias.
+
+    Scale and shift are float64, one element for each element of axis 1 of x. `rule(place,
+    constant)` gives both for x as operand number `place` and the other operand per channel (zeros
+    for a node of one operand). None if the other operand is no float constant or varies along
+    another axis.
+    """
     if len(node.inputs) == 1:
         x, place = node.inputs[0], 0
     else:

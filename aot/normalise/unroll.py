@@ -99,7 +99,12 @@ def renamed(node: onnx.NodeProto, names: dict[str, str]) -> None:
 
 
 def unrolled(node: ir.Node) -> tuple[list[onnx.NodeProto], list[str]]:
-    """The nodes of every step, and the names of the node's outputs (states, then stacks)."""
+    """(nodes, names of results) of every step of an isolated loop of known length, not in a graph
+    yet.
+
+    The names are those of the last states, then of values that are stacked. Values that the body
+    reads from around it go to every step as they are.
+    """
     u = Unroller(node)
     loop = u.loop
     steps = loop.length

@@ -49,9 +49,11 @@ class Strided:
 
 
 def fold_batch(sizes: Dims, strides: Sequence[Dims]) -> tuple[Dims, list[Dims]]:
-    """Merge batch axes that every operand steps through as one; axes of size 1 go.
+    """(sizes, strides per operand) of the batch axes, neighbours merged that every operand steps
+    through as one.
 
-    Returns the sizes and the strides per operand of what is left, outermost first.
+    `sizes` are the axes, the outermost first; `strides` has a tuple per operand, in elements, with
+    0 where an operand is repeated. Axes of size 1 go.
     """
     out: list[int] = []
     steps: list[list[int]] = [[] for _ in strides]

@@ -231,7 +231,11 @@ def _whole_weights(b: Body) -> Array | None:
 
 
 def _quantised(data: Array, bits: int) -> Array:
-    """The unsigned quantised values of 4 or 8 bits in bytes, along the last axis."""
+    """One unsigned value per byte (uint8), from `data` with 4 or 8 bits per value.
+
+    With 4 bits a byte holds two values, the low half first, and the last axis becomes twice as
+    long.
+    """
     return data if bits == 8 else halves(data)
 
 

@@ -287,7 +287,11 @@ def _write_inputs(built: Built, steps: Sequence[Sequence[Array]], folder: Path) 
 
 
 def at_bound(array: Array, spec: Spec) -> Array:
-    """An array as a bundle takes and leaves it: at the bound, elements first, then zeros."""
+    """`array` in the shape `spec.shape`: its elements in row-major order, then zeros to the end of
+    memory.
+
+    The elements are not spread along the axes. Unchanged if the tensor has no dynamic axes.
+    """
     return padded(array, spec.shape) if spec.dynamic_axes else array
 
 

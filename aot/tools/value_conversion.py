@@ -100,7 +100,11 @@ class Converted:
         return self._encoded(array, value) if array.dtype.kind in "OSU" else array
 
     def _encoded(self, array: Array, value: str) -> Array:
+        """The strings of `array` as the bundle stores them: uint8 of shape [*array.shape, width].
 
+        Each text is UTF-8 with zeros behind it; the width is the most bytes that a string may have.
+        `value` is the bundle's name of the tensor, for the AotError about a longer string.
+        """
         try:
             return encode(array, self._width)
         except ValueError as error:

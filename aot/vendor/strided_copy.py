@@ -45,7 +45,12 @@ def split_at(shape: Shape, axis: int) -> tuple[int, int, int]:
 
 
 def collapse(axes: Sequence[Axis]) -> list[Axis]:
-    """The same copy in the fewest loops: axes of extent 1 go, neighbours that continue merge."""
+    """The same copy in the fewest loops; `axes` and the result go from the outermost loop to the
+    innermost.
+
+    Strides count elements, y is the result and x the source. Axes of extent 1 go, and neighbours
+    merge whose strides continue each other in both.
+    """
     result: list[Axis] = []
     for axis in axes:
         if axis.extent == 1:

@@ -152,7 +152,11 @@ class _Unrolled:
         return Arg(made, arg.access)
 
     def piece(self, arg: Arg, step: int) -> Arg:
-        """What a step has for scratch."""
+        """The scratch argument `arg` of a call for one step: a tensor of its own with the same
+        bytes.
+
+        It is added to `tensors` under the name of row `step`.
+        """
         made = row_name(arg.tensor, step)
         own = self.program.tensors[arg.tensor]
         self.tensors[made] = replace(own, name=made)

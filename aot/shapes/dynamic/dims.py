@@ -82,7 +82,11 @@ class DynamicDims:
         return {} if value is None else self._axes.get(value, {})
 
     def set(self, value: ir.Value, axes: Axes) -> None:
-        """Note the dynamic axes of `value`."""
+        """Note that axes of `value` have the sizes `axes`: int64 vectors of one element, by axis.
+
+        Nothing is noted without axes or for a value without a name. UnsupportedError for elements
+        of less than a byte.
+        """
         if not axes or not value.name:
             return
         kind = value.dtype
@@ -217,7 +221,11 @@ class DynamicDims:
         return left if self._no_larger(right, left) else self.vector(before, "Max", left, right)
 
     def smallest(self, before: ir.Node, left: ir.Value, right: ir.Value) -> ir.Value:
-        """The smaller of `left` and `right`; one of them itself where that is sure."""
+        """The minimum, element by element, of two int64 vectors of one length (or 1).
+
+        It is the operand itself where that is surely no larger and as long; else the result of a
+        new Min in front of `before`.
+        """
         if self._no_larger(left, right):
             return left
         return right if self._no_larger(right, left) else self.vector(before, "Min", left, right)

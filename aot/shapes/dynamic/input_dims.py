@@ -176,7 +176,11 @@ def run_numbers(x: DynamicDims, first: ir.Node) -> Numbers[Run]:
         return join(first, over(left, divisor), over(right, divisor)), divisor
 
     def quotient(left: Run, right: Run) -> Run:
-        """A fraction divided by a known positive whole number; Unsettled for anything else."""
+        """`left` / `right`, each a Run: an int64 vector of one element and a positive divisor.
+
+        Nodes for it are put in front of `first`. Unsettled unless the numerator of `right` is one
+        known positive number.
+        """
         known = x.interval(right[0])
         if known is None or int(known.low[0]) != int(known.high[0]) or int(known.low[0]) <= 0:
             raise Unsettled("divides by a dimension")

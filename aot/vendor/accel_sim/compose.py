@@ -78,7 +78,12 @@ def stepped(b: Builder, number: int, layer: Layer, tiling: Tiling) -> list[RowSt
 def ring_rows(
     plan: Plan, layer: int, tilings: Mapping[int, Tiling], index: int, single: bool
 ) -> int:
-    """Rows of a streamed tensor that a layer needs in SPM: of two steps, or of one (`single`)."""
+    """How many rows of tensor number `index` the scratchpad holds while layer number `layer` runs.
+
+    The layer is cut as `tilings[layer]` says. There is room for the rows of a step and for those by
+    which the next step moves on, so that moving and computing overlap, unless `single`; never more
+    than the tensor's height.
+    """
     return rings(plan, (layer,), tilings, (index,), single)[index]
 
 
