@@ -400,6 +400,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
         _row("out", metavar="OUT", help="an OUT with a bundle"),
         _row("-o", "--output", metavar="R.html", required=True, help="the file to write"),
         _row("--bench", metavar="F", default="", help="the file of `bench --per-node --json F`"),
+        _row("--remedies", **_FLAG, help="plan again with each option that may need less"),
         *COMMON,
     ),
     "sbom": (

@@ -45,6 +45,19 @@ def check_budgets(compiled: Compiled, options: Options, again: Again) -> None:
     _check_ram(compiled, options, again)
 
 
+def remedies(compiled: Compiled, options: Options, again: Again) -> dict[str, list[str]]:
+    """By budget ("RAM", "flash"), options that make it less, each with the bytes it needs then.
+
+    `compiled` is the model with `options`; `again` compiles it with other ones.
+    """
+    needed = _ram_of(compiled)
+    ram = _ram_trials(compiled, options) if needed is not None else {}
+    return {
+        "RAM": _remedies(ram, _ram_of, needed or 0, again),
+        "flash": _remedies(_flash_trials(options), _flash_of, _flash_of(compiled), again),
+    }
+
+
 def _remedies(
     trials: Mapping[str, Options],
     bytes_of: Callable[[Compiled], int | None],
@@ -189,6 +202,14 @@ def _flash_of(compiled: Compiled) -> int:
     return int(compiled.manifest["memory"]["constants_bytes"]) + code
 
 
+def _flash_trials(options: Options) -> dict[str, Options]:
+    """Options that may need less flash, by their spelling."""
+    return {
+        "--objective flash": replace(options, objective="flash"),
+        "--specialise none": replace(options, specialise="none"),
+    }
+
+
 def _check_flash(compiled: Compiled, options: Options, again: Again) -> None:
     """Raise TargetError if constants and code are more bytes than `--flash` allows.
 
@@ -202,11 +223,7 @@ def _check_flash(compiled: Compiled, options: Options, again: Again) -> None:
     code = _flash_of(compiled) - constants
     if constants + code <= options.flash:
         return
-    trials = {
-        "--objective flash": replace(options, objective="flash"),
-        "--specialise none": replace(options, specialise="none"),
-    }
-    known = _remedies(trials, _flash_of, constants + code, again)
+    known = _remedies(_flash_trials(options), _flash_of, constants + code, again)
     sizes = sorted((-int(n["constant_bytes"]), n["call"]) for n in compiled.manifest["nodes"])
     calls = compiled.program.calls
     largest = [

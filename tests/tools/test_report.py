@@ -19,7 +19,9 @@ from aot.tools.report import page
 from aot.tools.report.beside import manifest_and_more
 from aot.tools.report.graph import MOST, layered
 from aot.tools.run import open_out
+from aot.tools.size import planned
 from graphs import model
+from streamed_graphs import random_network
 
 VOID = {"meta", "br"}
 
@@ -219,6 +221,25 @@ def test_budgets_have_remedies(tmp_path: Path) -> None:
     row = text[text.index('<tr><th scope="row">RAM') :]
     assert "2,097,152" in row[: row.index("</tr>")] and "--objective ram" in row
     assert "<code>--flash N</code>" in text
+
+
+def test_remedies_have_the_bytes_of_a_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--remedies` compiles the model with other options; the figures are those of compilations."""
+    source, out, file = tmp_path / "net.onnx", tmp_path / "out", tmp_path / "r.html"
+    onnx.save(random_network(2, floats=False), source)
+    words = ["--target", "cortex-m4", "-q", "--no-configure"]
+    assert main([str(source), "-o", str(out), *words]) == 0
+    assert main(["report", str(out), "-o", str(file), "--remedies"]) == 0
+    found = re.search(r"<code>--objective ram needs (\d+) bytes</code>", file.read_text())
+    assert found is not None
+    assert main([str(source), "-o", str(out), *words, "--objective", "ram"]) == 0
+    assert planned(open_out(out).manifest).ram == int(found[1])
+    source.unlink()
+    capsys.readouterr()
+    assert main(["report", str(out), "-o", str(file), "--remedies"]) != 0
+    assert "the model file is gone" in capsys.readouterr().err
 
 
 def test_without_vendors_there_is_no_region(tmp_path: Path) -> None:
