@@ -108,10 +108,11 @@ format: $(VENV)/.test ## rewrite Python and C files in the house format
 conformance: $(VENV)/.test ## every test of the installed onnx; SAN=1 sanitized, ON=aarch64|cortex-m4 a third there
 	$(PY) tests/conformance/run.py --jobs $(JOBS) $(if $(SAN),--sanitize) $(if $(ON),--on $(ON) --share)
 
-docs: $(VENV)/.test ## regenerate docs/cli.md, docs/operators.md, docs/canonical.md and a table of docs/new-backend.md
+docs: $(VENV)/.test ## regenerate docs/cli.md, docs/operators.md, docs/canonical.md and tables of docs/new-backend.md, ARCHITECTURE.md
 	$(PY) scripts/reference.py
 	$(PY) -m aot.cli.canonical
 	$(PY) scripts/vendor_names.py
+	$(PY) scripts/files.py
 
 site: $(VENV)/.test ## the documentation as a site in build/site; strict
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict -q

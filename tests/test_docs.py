@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+import files
 import reference
 import vendor_names
 from aot.cli import canonical
@@ -221,6 +222,8 @@ def test_generated_pages_are_current() -> None:
         ("new-backend.md", vendor_names.page(vendor_names.PAGE.read_text())),
     ):
         assert (ROOT / "docs" / name).read_text() == page, f"docs/{name}: run make docs"
+    listed = files.PAGE.read_text()
+    assert listed == files.page(listed), "ARCHITECTURE.md: run make docs"
 
 
 @pytest.mark.parametrize("page", PAGES)
