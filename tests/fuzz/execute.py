@@ -24,6 +24,7 @@ from aot.emit_c.project import CFLAGS
 from aot.ir import dtypes
 from aot.ir.plan import Place, Plan
 from aot.ir.program import Program, Role
+from aot.plan.memory.states import state_places
 from aot.target import Target
 from aot.tools.run import cropped
 from fuzz.kernel_cache import INCLUDE, TYPES, Cache, Kernel, command, first_errors
@@ -154,6 +155,9 @@ def spelled(run: Run, name: str, apart: bool) -> Spelled:
 
     text = _FUNCTION.sub(outside, text)
     text = "\n".join(s for s in text.splitlines() if not s.startswith('#include "'))
+    states = enumerate(state_places(program, plan) or ())
+    macros = [f"#define {name.upper()}_STATE_{i} {s.offset}" for i, s in states]
+    text = "\n".join([*macros, text])
     text += rows.declarations(program) + _finish(program, plan, run.feeds)
     fed = [_bytes(a, program, n) for a, n in zip(run.feeds, program.inputs, strict=True)]
     tables, row = _row(program, plan, gaps, (holes, blob), [len(b) for b in fed], run.steps)

@@ -92,7 +92,7 @@ def test_with_a_repository(hook: ModuleType) -> None:
     assert hook.page("[a](docs/a.md) [x](x)", "") == "a (`docs/a.md`) `x`"
     page = hook.page((ROOT / "README.md").read_text(encoding="utf-8"), place)
     assert RELATIVE.findall(page) == []
-    linked = set(re.findall(rf"\]\({place}/blob/HEAD/([^)]+)\)", page))
+    linked = set(re.findall(rf"\]\({place}/blob/HEAD/([^)#]+)(?:#[^)]*)?\)", page))
     assert len(linked) > 20 and all((ROOT / path).exists() for path in linked)
     metadata: dict[str, object] = {}
     made = hook.Metadata(str(ROOT), {"repository": f"{place}/"})
