@@ -76,7 +76,7 @@ def test_every_operator_has_cases() -> None:
     # test_strings.py, distributions in test_random.py, older trees in test_ml.py, If and Loop in
     # test_control.py.
     elsewhere = (f"{DYNAMIC}.", f"{CONTROL}.", "aot.text.", "Random", "Bernoulli", "Multinomial")
-    # Products along a dynamic dimension are tested in runtime_c/tests/test_matmul.c, test_caches.py.
+    # Products along a dynamic dimension: runtime_c/tests/test_matmul.c, tests/abi/test_caches.py.
     elsewhere += ("ai.onnx.ml.TreeEnsembleRegressor", "matmul_columns", "matmul_summands")
     own = [p.name for p in patterns if not p.name.startswith(elsewhere)]
     bare = [n for n in own if n.removesuffix(".half") not in tested]
