@@ -72,6 +72,7 @@ full-tests: $(VENV)/.test build/axe build/arm64
 	$(PIP) -e '.[zig,torch]'
 	AOT_FULL=1 $(PY) -m pytest -n $(JOBS)
 	$(PY) -m pytest tests/vendor/test_backend.py --backend accel_sim
+	$(PY) -m pytest tests/vendor/test_backend.py --backend xnnpack
 	ort_ROOT=$$($(PY) -c 'import onnxruntime as o; print(o.__path__[0])') $(PY) -m pytest \
 	  tests/vendor/test_backend.py --backend ort:Conv+Gemm+MatMul+Softmax+Add+Sub+Mul+Max+Min+Relu+Exp+Tanh
 
