@@ -186,7 +186,7 @@ class _Reader:
         return inner
 
     def escaped(self) -> _Node:
-        """What comes behind a backslash outside of a class."""
+        """The node of an escape outside of a class; its backslash is read."""
         c = self.peek()
         if c in ("b", "B"):
             self.at += 1

@@ -69,7 +69,7 @@ def _reason(error: Exception) -> str:
 
 
 def _kind(mode: int) -> str:
-    """What a file of this mode is, for a message."""
+    """The kind of a file of this mode in words, for a message."""
     kinds = {
         stat.S_IFDIR: "a directory",
         stat.S_IFIFO: "a FIFO",

@@ -148,7 +148,7 @@ def normalise(model: ir.Model, options: LoadOptions | None = None) -> ir.Model:
     for _ in range(MAX_ROUNDS):
         isolate(model.graph)
         rewrite_until_stable(model, options, budget)
-        # What is finished or expanded may give the passes new work.
+        # Nodes that are finished or expanded may give the passes new work.
         if not finish(model, options, budget) and not expand(model, options):
             break
     unused_constants(model)

@@ -55,7 +55,7 @@ class Model:
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What the manifest says of memory."""
+        """The record of memory in the manifest."""
         found: dict[str, Any] = self.manifest["memory"]
         return found
 
@@ -274,7 +274,7 @@ def _project(linked: Linked, target: Target) -> dict[str, File]:
 
 
 def _arena(linked: Linked, model: Model) -> int:
-    """What the header says of the arena: NAME_init is given no less."""
+    """The bytes of the arena in the header: NAME_init is given no less."""
     return model.whole if model.apart else linked.arena
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lowering passes to a call: values, tensors and objects of its own, numbers."""
+"""Operands that a lowering passes to a call: values, tensors and objects of its own, numbers."""
 
 from __future__ import annotations
 

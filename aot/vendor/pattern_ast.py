@@ -134,7 +134,7 @@ def _once(function: Callable[[Any], T]) -> Callable[[Any], T]:
 
     @functools.wraps(function)
     def ask(pattern: Any) -> T:
-        """What the function said of this very pattern, asked once."""
+        """The answer of the function about this very pattern, asked once."""
         found = known.get(id(pattern))
         if found is None:
             found = known[id(pattern)] = pattern, function(pattern)

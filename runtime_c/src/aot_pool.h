@@ -25,7 +25,7 @@ typedef struct {
     int32_t count, left, started;
 } aot_pool;
 
-/* What a thread of the pool is told; they lie behind the pool. */
+/* The work of a thread of the pool; these records lie behind the pool. */
 typedef struct {
     aot_pool *pool;
     pthread_t thread;

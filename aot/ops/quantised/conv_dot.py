@@ -29,8 +29,8 @@ def suits(simd: str, vlen: int, objective: str) -> bool:
 
 
 def flip(conv: QConv) -> int:
-    """What the target's instruction needs added to x: 128 where it multiplies unsigned bytes, else
-    0.
+    """The number that the target's instruction needs added to x: 128 where it multiplies unsigned
+    bytes, else 0.
     """
     return 128 if conv.arch == "x86_64" else 0
 

@@ -171,7 +171,7 @@ def record(c: Recorder, made: Compiled, npu: Npu, region: RegionView) -> None:
 
 
 def report(made: Compiled, npu: Npu, region: RegionView) -> bytes:
-    """What enters and leaves a region and what Vela estimates of the region, as JSON in UTF-8.
+    """The inputs and results of a region and Vela's estimates of the region, as JSON in UTF-8.
 
     Commands and weights are counted in bytes.
     """

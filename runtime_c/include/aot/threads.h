@@ -25,7 +25,7 @@ typedef void aot_part(void *data, int32_t index);
 #define AOT_SPINS 2000
 #endif
 
-/* What a thread does in between. */
+/* The instruction by which a waiting thread pauses between two looks at its work. */
 #ifndef AOT_PAUSE
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
 #define AOT_PAUSE() __builtin_ia32_pause()
