@@ -35,6 +35,7 @@ from aot.partition.claims import load_options  # noqa: E402
 from aot.partition.control_flow import select_all  # noqa: E402
 from aot.plan.stack import outside  # noqa: E402
 from aot.plan.stack.declare import row_of  # noqa: E402
+from aot.plan.streaming.pushed import push  # noqa: E402
 from aot.target import Target  # noqa: E402
 from aot.tools.call_graph import CallGraph, deepest, read_graph, short  # noqa: E402
 
@@ -83,7 +84,8 @@ def layouts(blocked: bool) -> Iterator[None]:
 
 
 def calls_of(cases: Sequence[Lowerable], target: Target, options: Options) -> Iterator[Call]:
-    """Every call that the cases make on the target, some of them more than once."""
+    """Every call that the cases make on the target, some of them more than once, and the call that
+    takes rows of a single input (`--push`)."""
     for blocked in (False, True) if target.vlen > 1 else (False,):
         with layouts(blocked):
             for case in cases:
@@ -92,6 +94,8 @@ def calls_of(cases: Sequence[Lowerable], target: Target, options: Options) -> It
                 with suppress(AotError):  # what strict accuracy rules out
                     made = lowering.lower("t", case.graph, case.partition, target, options)
                     yield from [c for c in made.every_call() if not c.bodies]
+                    for name in made.inputs:
+                        yield push(made, made.tensors[name].onnx_name).calls[0]
 
 
 @dataclass(frozen=True)

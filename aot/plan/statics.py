@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from aot.ir.program import Program
 
 
@@ -10,18 +12,33 @@ def context_bytes(program: Program, word: int) -> int:
     """The bytes of NAME_context, with pointers of `word` bytes: its members in model.h, in their
     order.
     """
-    size = 4 + 1 + bool(program.shapes)  # magic, busy, shaped
-    size = _up(size, word) + 2 * word  # arena, reserved
-    widest = word
-    if program.io == "arena" and program.dynamic_dims:
-        widest = 8
-        size = _up(size, 8) + 8 * len(program.dynamic_dims)  # said
-    size = _up(size, word) + word * program.passed
-    size += word * sum(state.slots for state in program.states)
-    if program.threads > 1:
-        widest = 8
-        size = _up(size + 8, 8) + 8 * (40 + 4 * program.threads)  # threads, wanted, pool
+    size = 0
+    for count, each in _members(program, word):
+        size = _up(size, each) + count * each
+    widest = max(each for _, each in _members(program, word))
     return _up(size, widest)
+
+
+def _members(program: Program, word: int) -> Iterator[tuple[int, int]]:
+    """(count, bytes of each) of the members of NAME_context."""
+    yield 1, 4  # magic
+    yield 1 + bool(program.shapes), 1  # busy, shaped
+    yield 2, word  # arena, reserved
+    if program.pushed:  # aot_push: rows, pitch; plane, first, given, step; made
+        yield from ((2, word), (4, 4), (1, word), (_pushed_calls(program), 2))
+    if program.io == "arena" and program.dynamic_dims:
+        yield len(program.dynamic_dims), 8  # said
+    yield program.passed + sum(state.slots for state in program.states), word
+    if program.slices:  # in, out, next; begun, stepping, aborted
+        ends = max(1, len(program.inputs)) + max(1, len(program.outputs))
+        yield from ((ends, word), (1, 4), (3, 1))
+    if program.threads > 1:  # threads, wanted, pool
+        yield from ((2, 4), (40 + 4 * program.threads, 8))
+
+
+def _pushed_calls(program: Program) -> int:
+    """Calls whose rows a run that is pushed counts; before any are chosen, all of them."""
+    return program.segments[0].last + 1 if program.segments else len(program.calls)
 
 
 def static_bytes(program: Program, word: int) -> int:

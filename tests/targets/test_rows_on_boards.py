@@ -21,7 +21,9 @@ from targets.images import ROOT, need_tools
 
 CASES = (
     ("cortex-m0", "mlperf_kws_int8", {"objective": "ram"}, 16 * 1024),
+    ("cortex-m0", "mlperf_kws_int8", {"ram": 6 * 1024, "push": "input"}, 6 * 1024),
     ("cortex-m4", "mlperf_ic_int8", {"ram": 32 * 1024}, 32 * 1024),
+    ("cortex-m4", "mlperf_ic_int8", {"ram": 12 * 1024, "push": "input"}, 12 * 1024),
 )
 
 

@@ -30,8 +30,12 @@ def chain() -> onnx.ModelProto:
 
 
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "digits here": (DIGITS, {}),
+    "digits in steps": (DIGITS, {"slice_macs": 20_000}),
     "digits on a board": (DIGITS, {"target": "cortex-m4"}),
+    "rows that are pushed": (
+        DIGITS.with_stem("digits_int8"),
+        {"target": "cortex-m4", "push": "image"},
+    ),
     "a dimension in the arena": (chain(), {"dims": {"N": (1, 4)}, "io": "arena"}),
     "weights apart": (chain(), {"dims": {"N": 1}, "weights": "blob"}),
 }
