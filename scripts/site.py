@@ -23,6 +23,18 @@ SHOWN = (
     *("*.md", "LICENSE", "runtime_c/LICENSE", "docs/**/*.*", "benchmarks/README.md"),
     *("extras/README.md", "examples/*/README.md"),
 )
+#: How much more, or less, a page counts in a search: answers for users come before pages that name
+#: everything.
+BOOSTS = {
+    "docs/questions.md": 8,
+    "README.md": 2,
+    "docs/tutorial/": 4,
+    "docs/explanation/": 2,
+    **dict.fromkeys(("ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md", "benchmarks/"), 0.2),
+    **dict.fromkeys(
+        (f"docs/{name}" for name in ("accel_isa", "canonical", "zoo", "manifest")), 0.2
+    ),
+}
 _MANIFEST = """\
 # The manifest
 
@@ -48,9 +60,11 @@ def on_config(config: Any) -> None:
     config.docs_dir = str(pages)
 
 
-def on_page_markdown(markdown: str, **_page: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_site: Any) -> str:
     """The page as MkDocs' Markdown: the file that a block is written to is the block's title, and
-    `W[i][m]` is no link."""
+    `W[i][m]` is no link. The page gets its boost in searches."""
+    found = (boost for start, boost in BOOSTS.items() if page.file.src_uri.startswith(start))
+    page.meta["search"] = {"boost": next(found, 1)}
     titled = re.sub(r"^```(\w+) file=(\S+)$", r'```\1 title="\2"', markdown, flags=re.MULTILINE)
     return re.sub(r"^```(\w+) torch$", r"```\1", titled, flags=re.MULTILINE).replace(
         "][m]", "]\\[m]"

@@ -9,7 +9,6 @@ every run of digits compares equal; all other text is compared as it is, line by
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 import shutil
@@ -272,20 +271,3 @@ def test_benchmarks_have_their_markers() -> None:
         page = benchmarks.rewritten(page, table, f"numbers of {table}")
         page = benchmarks.rewritten(page, table, f"new numbers of {table}")
     assert all(page.count(f"\nnew numbers of {table}\n") == 1 for table in benchmarks.TABLES)
-
-
-def test_the_site_is_whole(tmp_path: Path) -> None:
-    """No page outside the menus, no link that leads nowhere, and search knows every page."""
-    need_module("mkdocs")
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path / "site")],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert built.returncode == 0, built.stdout + built.stderr
-    index = json.loads((tmp_path / "site" / "search" / "search_index.json").read_text())
-    found = {entry["location"].partition("#")[0] for entry in index["docs"]}
-    pages = {p.relative_to(tmp_path / "site").as_posix() for p in tmp_path.rglob("*.html")}
-    assert pages - found == {"404.html"} and "docs/tutorial/own-model.html" in pages
