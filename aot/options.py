@@ -29,6 +29,8 @@ PACKAGES = (
     *("arduino", "cargo", "cmsis-pack", "esp-idf", "fetchcontent", "freertos", "make", "meson"),
     *("platformio", "zephyr"),
 )
+#: How a vendor of `aotc new-backend` may compute (aot/vendor/template).
+BACKEND_KINDS = ("library", "engine", "stream", "device")
 #: What `--weights` may say.
 _WEIGHTS = re.compile(r"embedded|file|blob|section=[A-Za-z_.][A-Za-z0-9_.]{0,63}")
 #: Default search steps of the memory planner.

@@ -20,7 +20,7 @@ from aot.cli.values import (
     tolerance,
     values,
 )
-from aot.options import MAX_SEQUENCE, MAX_STRING, PACKAGES, PLAN_EFFORT, STAGES
+from aot.options import BACKEND_KINDS, MAX_SEQUENCE, MAX_STRING, PACKAGES, PLAN_EFFORT, STAGES
 
 #: Spellings of an argument and what argparse is to know of it, or the title of a group that begins.
 Argument = tuple[tuple[str, ...], dict[str, Any]] | str
@@ -491,6 +491,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
     ),
     "new-backend": (
         _row("name", metavar="NAME", help="the backend's name, as in --backend NAME"),
+        _row("--kind", choices=BACKEND_KINDS, default="library", help="how it computes (library)"),
         _row("-o", "--output", metavar="DIR", default="", help="folder to write (NAME)"),
         *COMMON,
     ),

@@ -37,6 +37,7 @@ from aot.vendor.canonical import unseen
 from aot.vendor.match import Match, NodeRef, ValueRef, match_of
 from aot.vendor.pattern import Graph, all_ops, matches_at, names, result_names, size, trace
 from aot.vendor.recorder import Recorder
+from aot.vendor.region_model import onnx_of
 
 #: What a target's `system` may be.
 SYSTEMS = ("linux", "none")
@@ -257,6 +258,14 @@ class RegionView:
     matches: tuple[tuple[Pattern, Match], ...]
     inputs: tuple[ValueRef, ...]
     outputs: tuple[ValueRef, ...]
+
+    def as_model(self) -> bytes:
+        """The region as the file of a model of ONNX, for a vendor with a compiler of its own.
+
+        Inputs are called i0, i1 …, outputs o0, o1 …; constants are initialisers.
+        """
+        nodes = [n.ir for _, m in self.matches for n in reversed(m.nodes)]
+        return onnx_of(nodes, [v.ir for v in self.inputs], [v.ir for v in self.outputs])
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from aot.ir import dtypes
 from aot.ir.dtypes import DType
 from aot.ir.layout import PLAIN, Layout
 from aot.vendor.matcher import Binding, attribute
+from aot.vendor.region_model import onnx_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -137,6 +138,15 @@ class NodeRef:
     def attr(self, name: str, default: Any = None) -> Any:
         """The value of attribute `name`, or `default`."""
         return attribute(self.ir, name, default)
+
+    def as_model(self) -> tuple[bytes, tuple[ValueRef, ...]]:
+        """(the file of a model of ONNX that is this node, what it reads at run time).
+
+        Inputs are called i0, i1 …, outputs o0, o1 ….
+        """
+        given = dict.fromkeys(v for v in self.ir.inputs if v is not None and v.const_value is None)
+        made = [v for v in self.ir.outputs if v.name]
+        return onnx_of([self.ir], list(given), made), tuple(map(ValueRef, given))
 
 
 class Match:

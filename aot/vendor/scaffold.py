@@ -11,6 +11,7 @@ from pathlib import Path
 from aot.errors import AotError, UsageError
 from aot.vendor.find import available
 
+#: A folder per kind of vendor, beside the files that all have in common.
 TEMPLATE = Path(__file__).parent / "template"
 #: The name in the template's files and paths.
 PLACEHOLDER = "acme"
@@ -18,8 +19,10 @@ PLACEHOLDER = "acme"
 TAKEN = ("aot", "none", "onnx", "numpy", "test")
 
 
-def scaffold(name: str, folder: Path) -> list[Path]:
+def scaffold(name: str, folder: Path, kind: str = "library") -> list[Path]:
     """Write the package of backend `name` into `folder`, which must be new or empty.
+
+    `kind`, one of BACKEND_KINDS, says how the vendor computes. The files written, sorted.
 
     Raises UsageError for a name that Python, C or aotc cannot use, AotError if nothing can be
     written.
@@ -34,7 +37,8 @@ def scaffold(name: str, folder: Path) -> list[Path]:
         raise UsageError(f"the name {name} is taken", hint=hint)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} exists and is not an empty folder", hint="-o names another")
-    return copy_template(TEMPLATE, folder, name)
+    parts = [copy_template(TEMPLATE / part, folder, name) for part in ("common", kind)]
+    return sorted(path for part in parts for path in part)
 
 
 def copy_template(template: Path, folder: Path, name: str) -> list[Path]:

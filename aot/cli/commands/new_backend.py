@@ -15,7 +15,7 @@ from aot.vendor.scaffold import scaffold
 def command(args: argparse.Namespace, progress: Progress) -> Answer:
     """Write the package of a new backend into a folder; its files and how to install it."""
     folder = Path(args.output or args.name)
-    files = [str(p) for p in scaffold(args.name, folder)]
+    files = [str(p) for p in scaffold(args.name, folder, args.kind)]
     word = shell_word(folder)
     hint = f"pip install -e {word} && python -m pytest {word}"
     return Answer({"files": files}, "\n".join([*files, hint]))

@@ -35,7 +35,7 @@ from aot.vendor import (
     f32,
     wildcard,
 )
-from aot.vendor.ort.network import INTERFACE, alone, computed, network, session
+from aot.vendor.ort.network import INTERFACE, computed, session
 
 NAME, HEADER, FOLDER = "ort", "aot_ort.h", Path(__file__).parent
 #: Operators that portable C does not compute and onnxruntime does, of fixed sizes.
@@ -67,7 +67,7 @@ def fits(m: Match) -> Iterable[tuple[bool, str]]:
     yield not body, "a body (needs a node without one)"
     if clean and not body:
         try:
-            session(alone(m.root)[0])
+            session(m.root.as_model()[0])
         except UnsupportedError as refused:
             yield False, refused.what
 
@@ -94,7 +94,7 @@ def types_of(
 
 def lower(c: Recorder, region: RegionView) -> None:
     """A region as one call: its model, a session of it, and its tensors where they lie."""
-    model = network([m.root for _, m in region.matches], region.inputs, region.outputs)
+    model = region.as_model()
     count = len(region.matches)
     c.covers([m for _, m in region.matches], f"onnxruntime: {count} operators, {len(model)} bytes")
     held = c.const(np.frombuffer(model, np.uint8), "onnx")
