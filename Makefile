@@ -127,9 +127,9 @@ N      ?= 500
 fuzz: $(VENV)/.test ## N random models from SEED on against two oracles, sanitised (SEED=0 N=500)
 	$(PY) tests/fuzz --seed $(SEED) -n $(N)
 
-picture: $(VENV)/.test ## the picture of docs/report.md, by chromium
+picture: $(VENV)/.test ## the pictures of docs/gallery.md, by chromium
 	$(APT) chromium
-	$(PY) tests/browser.py docs/report.png
+	PYTHONPATH=scripts $(PY) tests/gallery.py
 
 golden: $(VENV)/.test ## renew the golden files
 	$(PY) -m pytest tests --update-golden

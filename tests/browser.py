@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages in a real browser, Debian's chromium.
-
-`python tests/browser.py PICTURE.png` draws the report of the digits model, as docs/report.md shows.
-"""
+"""Pages in a real browser, Debian's chromium."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -65,23 +61,3 @@ def accessibility(page: Path, dark: bool = False) -> dict[str, Any]:
     assert found, shown[:500]
     result: dict[str, Any] = json.loads(html.unescape(found[1]))
     return result
-
-
-def picture(to: str) -> None:
-    """A PNG of the graph and the memory of the digits model."""
-    from aot.cli import main
-
-    model = Path(__file__).parents[1] / "examples/digits/digits.onnx"
-    with tempfile.TemporaryDirectory() as out:
-        main([str(model), "-o", f"{out}/out", "-q", "--no-configure", "--target", "cortex-m4"])
-        main(["report", f"{out}/out", "-o", f"{out}/r.html", "-q"])
-        page = Path(out, "r.html")
-        show = "<style>header, #summary, #costs, #calls, .graph + h3 { display: none; }</style>"
-        click = f"<script>for (const b of document.querySelectorAll('a.box')) {CLICK}</script>"
-        text = page.read_text().replace("</body>", f"{show}{click}</body>")
-        page.write_text(text)
-        chromium(page, "--window-size=1100,1440", f"--screenshot={to}")
-
-
-if __name__ == "__main__":
-    picture(sys.argv[1])

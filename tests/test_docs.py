@@ -49,6 +49,7 @@ EXECUTED = (
     "docs/ort.md",
     "docs/report.md",
     "docs/diff.md",
+    "docs/gallery.md",
     "docs/python.md",
     "docs/project.md",
     *(f"docs/tutorial/{p.name}" for p in sorted(ROOT.glob("docs/tutorial/*.md"))),
@@ -70,7 +71,7 @@ PAGES = sorted(
 # Pages whose commands other pages and tests run, too: `make full` runs them once more.
 FULL = (
     *("project", "first-model", "own-model", "firmware", "quantise", "vendor", "accelerator"),
-    "exactness",
+    *("exactness", "gallery"),
 )
 EVERY = bool(os.environ.get("AOT_FULL"))
 # What stands for commands that set up a machine.
@@ -149,8 +150,10 @@ class Folder:
         """What pip does, without its network: build the wheel and unpack it on the path."""
         need_module("hatchling")
         code = "import hatchling.build as b; print(b.build_wheel('wheels'))"
-        name = self.run(f'cd {package} && mkdir wheels && python -c "{code}"').split()[-1]
-        with zipfile.ZipFile(self.path / package / "wheels" / name) as wheel:
+        source = self.path / "packages" / package
+        shutil.copytree(self.path / package, source)
+        name = self.run(f'cd {source} && mkdir wheels && python -c "{code}"').split()[-1]
+        with zipfile.ZipFile(source / "wheels" / name) as wheel:
             wheel.extractall(self.path / "site")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from browser import browser
+from gallery import SHOTS, pictures
 from needs import need_module
 from site_search import QUESTIONS, clicks
 
@@ -57,3 +58,13 @@ def test_every_question_is_asked() -> None:
     page = (ROOT / "docs" / "questions.md").read_text()
     headings = re.findall("^## (.+)$", page, flags=re.MULTILINE)
     assert len(headings) >= 10 and len(QUESTIONS) == 2 * len(headings)
+
+
+def test_the_gallery_has_its_pictures() -> None:
+    """Each is made by the two commands above it, and no picture is without a place."""
+    made = dict(pictures())
+    docs = ROOT / "docs"
+    assert set(made) == set(SHOTS) == {p.relative_to(docs).as_posix() for p in docs.rglob("*.png")}
+    for path, commands in made.items():
+        assert 5_000 < (docs / path).stat().st_size < 150_000, path
+        assert sum(c.startswith(("aotc ", "pip ")) for c in commands) == 2, path

@@ -42,6 +42,16 @@ def unrolled(program: Program) -> Program:
     return replace(program, tensors=made.tensors, calls=tuple(made.calls), segments=())
 
 
+def steps_of(program: Program) -> list[int]:
+    """The call of `program` that each call of `unrolled(program)` is a step of."""
+    found: list[int] = []
+    at = 0
+    for segment in program.segments:
+        found += [*range(at, segment.first), *segment.steps]
+        at = segment.last + 1
+    return [*found, *range(at, len(program.calls))]
+
+
 class _Unrolled:
     def __init__(self, program: Program) -> None:
         """Start with the tensors that no segment keeps by rows."""
