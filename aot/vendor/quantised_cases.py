@@ -114,14 +114,11 @@ def conv_cases() -> Iterator[Case]:
     odd = quantised_values(19, 1, 3, 3, dtype="uint8")
     deep = {"conv.group": 19, **same}
     yield product(quantised_values(1, 19, 5, 9), odd, 0, zw=100, **deep)
-    wide: dict[str, Any] = {"zx": -300, "zy": 44, "dtype": "int16"}
-    yield product(
-        quantised_values(1, 5, 6, 6, dtype="int16") // 8,
-        quantised_values(4, 5, 3, 3),
-        0,
-        **wide,
-        **same,
-    )
+    wide: dict[str, Any] = {"zx": -300, "zy": 44, "dtype": "int16", **same}
+    for channels, inner in ((4, 5), (5, 1)):  # all of one group, and a filter per channel
+        wide["conv.group"] = 5 // inner
+        x = quantised_values(1, 5, 6, 6, dtype="int16") // 8
+        yield product(x, quantised_values(channels, inner, 3, 3), 0, **wide)
 
 
 def fc_cases() -> Iterator[Case]:
@@ -135,9 +132,9 @@ def fc_cases() -> Iterator[Case]:
     unsigned: dict[str, Any] = {"zx": 7, "zy": 9, "dtype": "uint8"}
     yield product(quantised_values(2, 20, dtype="uint8"), quantised_values(20, 7), 1, **unsigned)
     yield product(quantised_values(2, 20), quantised_values(20, 7, dtype="uint8"), 1, zw=100)
-    yield product(
-        quantised_values(2, 20, dtype="int16") // 4, quantised_values(20, 7), 1, dtype="int16"
-    )
+    for rows in (1, 2):
+        wide = quantised_values(rows, 20, dtype="int16") // 4
+        yield product(wide, quantised_values(20, 7), 1, dtype="int16")
 
 
 def product_operands(x: Array, w: Array, steps: Array) -> tuple[Array, ...]:

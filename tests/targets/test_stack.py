@@ -117,12 +117,14 @@ def test_every_target_has_a_column() -> None:
 
 
 VECTORS = ("x86_64", "aarch64", "arm")
+BOARDS = ("thumb1", "thumb2", "helium", "riscv32", "riscv64")
 #: What kernels end in that only some machines have.
 ONLY = {
     "__dsp": ("thumb2",),
     "__mve": ("helium",),
     "__vec": VECTORS,
     "__dot": ("x86_64", "aarch64"),
+    **dict.fromkeys(("aot_qconv_s16", "aot_qdwconv_s16", "aot_qfc_s16"), BOARDS),
     **dict.fromkeys(("pool_f32_blocked", "winograd_f32_blocked"), VECTORS),
     **dict.fromkeys(("aot_blocked_channels", "aot_channel_gather"), VECTORS),
 }

@@ -33,7 +33,7 @@ import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8
 from aot.ir.graph_nodes import Array
-from aot.ops.quantised import conv_dot, conv_dsp, conv_mve, conv_portable
+from aot.ops.quantised import conv_dot, conv_dsp, conv_mve, conv_portable, conv_s16
 from aot.ops.quantised.common import (
     quantised,
     quantised_fields,
@@ -174,8 +174,9 @@ def to_kernel(c: Recorder, m: Match) -> None:
     any_weights = conv_dot.suits(c.target.simd, c.vlen, c.objective)
     fits = found.w.symmetric or (c.vlen > 1 if found.depthwise else any_weights)
     fits = fits and (found.groups == 1 or found.depthwise) and found.node.op_type != "ConvTranspose"
-    eight = found.x.dtype in EIGHT and found.y.dtype in EIGHT
-    if fits and eight and (found.window is None or m.x.rank < 5):
+    types = {found.x.dtype, found.y.dtype}
+    known = types <= {*EIGHT} or (types == {S16} and found.w.symmetric and c.target.board)
+    if fits and known and (found.window is None or m.x.rank < 5):
         record(c, m, found)
     else:
         record_general(c, m, found)
@@ -233,6 +234,7 @@ def record(c: Recorder, m: Match, found: QuantisedProduct, more: Epilogue = NOTH
     per_channel = rq != SUMS and len(mult) > 1
     shape = shape_of(c, m, found, behind, rq, per_channel)
     planner: Any = {"dsp": conv_dsp, "mve": conv_mve}.get(c.target.simd, conv_portable)
+    planner = conv_s16 if found.x.dtype is S16 else planner
     w = found.w.stored.reshape(*found.w.data.shape[:2], shape.kh, shape.kw)
     bias = found.folded(shape.x_zero).astype(np.int32)
     call = (conv_portable if rq == SUMS else planner).plan(shape, w, bias, c.objective)
@@ -294,8 +296,11 @@ def shape_of(
     fields |= {"arch": t.arch, "simd": t.simd, "cpu": t.cpu, "vlen": c.vlen}
     fields |= {"per_channel": per_channel, "kind": "dwconv" if found.depthwise else "conv"}
     if found.window is None:
-        fields["kind"] = "conv" if epilogue else "fc"
-        return QConv.dense(math.prod(m.x.shape[:-1]), m.x.shape[-1], m.y.shape[-1], **fields)
+        rows = math.prod(m.x.shape[:-1])
+        # Kernels of 16 bits compute two rows at a time as pixels of a convolution.
+        pixels = epilogue or (x.dtype is S16 and rows > 1)
+        fields["kind"] = "conv" if pixels else "fc"
+        return QConv.dense(rows, m.x.shape[-1], m.y.shape[-1], **fields)
     window, lead = found.window.widened(2), (1,) * (4 - m.x.rank)
     sizes = (*m.x.shape[:2], *lead, *m.x.shape[2:], m.y.shape[1], *lead, *m.y.shape[2:])
     moves = window.kernel + window.strides + window.dilations + window.before

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integer networks with activations of 16 bits beside the same with 8 bits, on microcontrollers
+under QEMU: instructions.
+
+    AOT_TEST_MODELS=<folder> python benchmarks/int16.py [--target T …] [--layers] [MODEL …]
+
+Each MLPerf Tiny network in int8 and with int16 activations and int8 weights (16x8, as TensorFlow
+Lite calls it), `--requant tflite`. The second is made of the first: every activation keeps the
+range that its int8 quantised values have, symmetric around zero in 65535 steps, weights stay as
+they are, and biases are the same real numbers in the new units. Exits 1 if a 16x8 network takes
+over 1.9 times the instructions of the int8 one on Cortex-M4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+import aot
+from aot.tools.bench import Board, bench, bench_nodes
+from aot.tools.run import open_out
+
+NETWORKS = ("ad", "kws", "ic", "vww", "sww")
+TARGETS = ("cortex-m4", "cortex-m33", "cortex-m55")
+MOST = {"cortex-m4": 1.9}
+
+
+def widened(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The int8 network with int16 activations; weights and their scales are those of `model`."""
+    wide = onnx.ModelProto()
+    wide.CopyFrom(model)
+    graph = wide.graph
+    constants = {i.name: numpy_helper.to_array(i) for i in graph.initializer}
+    added: dict[str, np.ndarray] = {}
+
+    def widen(node: onnx.NodeProto) -> None:
+        """Give the node the scale and zero point of 16 bits for the same range."""
+        scale, zero = constants[node.input[1]], constants[node.input[2]]
+        reach = max(127 - int(zero), int(zero) + 128)
+        step, name = np.float32(float(scale) * reach / 32767), f"{node.input[1]}_16_{reach}"
+        added[name], added["zero_16"] = np.asarray(step), np.asarray(0, np.int16)
+        node.input[1], node.input[2] = name, "zero_16"
+
+    for node in graph.node:
+        zero = constants[node.input[2]] if node.op_type.endswith("uantizeLinear") else None
+        weight = node.op_type == "DequantizeLinear" and node.input[0] in constants
+        if zero is not None and zero.dtype == np.int8 and not weight:
+            widen(node)
+    _biases(graph, {**constants, **added}, added)
+    for value in [*graph.input, *graph.output, *graph.value_info]:
+        kind = value.type.tensor_type
+        if kind.elem_type == onnx.TensorProto.INT8:
+            kind.elem_type = onnx.TensorProto.INT16
+    graph.initializer.extend(numpy_helper.from_array(v, k) for k, v in added.items())
+    wide.opset_import[0].version = 21  # QuantizeLinear of 16 bits
+    return wide
+
+
+def _biases(
+    graph: onnx.GraphProto, constants: dict[str, np.ndarray], added: dict[str, np.ndarray]
+) -> None:
+    """Biases in units of the product of the new scale of x and that of the weights."""
+    made = {n.output[0]: n for n in graph.node}
+    readers = {i: n for n in graph.node for i in n.input}
+    for product in graph.node:
+        if product.op_type not in ("Conv", "MatMul"):
+            continue
+        after = readers.get(product.output[0])
+        holder = product if product.op_type == "Conv" else after
+        names = holder.input[2:] if product.op_type == "Conv" else holder.input
+        sources = [made[n] for n in names if n in made]
+        bias = next((n for n in sources if _holds_int32(n, constants)), None)
+        source = made.get(product.input[0])
+        while source is not None and source.op_type in ("Reshape", "Transpose"):
+            source = made.get(source.input[0])
+        if bias is None or source is None:
+            continue
+        unit = constants[source.input[1]] * constants[made[product.input[1]].input[1]]
+        real = constants[bias.input[0]].astype(np.float64) * constants[bias.input[1]]
+        name = f"{bias.input[0]}_16"
+        added[name] = np.rint(real / unit.astype(np.float64)).astype(np.int32)
+        added[f"{name}_scale"] = unit.astype(np.float32)
+        bias.input[0], bias.input[1] = name, f"{name}_scale"
+
+
+def _holds_int32(node: onnx.NodeProto, constants: dict[str, np.ndarray]) -> bool:
+    """Whether the node dequantises constant int32 values: a bias."""
+    held = constants.get(node.input[0]) if node.op_type == "DequantizeLinear" else None
+    return held is not None and held.dtype == np.int32
+
+
+def measure(model: Path, target: str, layers: bool) -> tuple[int, int]:
+    """(instructions of one run, its multiplications)."""
+    with tempfile.TemporaryDirectory(prefix="int16-") as folder:
+        bundle = aot.compile(model, folder, target=target, requant="tflite").build()
+        built = open_out(bundle.out)
+        board = bench(built, 1)
+        assert isinstance(board, Board)
+        for cost in bench_nodes(built, 1) if layers else ():
+            print(f"    {cost.amount:12.0f}  {cost.kernel}")
+        return board.instructions[-1], sum(n["macs"] for n in bundle.manifest["nodes"])
+
+
+def network(name: str, folder: Path, target: str, layers: bool) -> bool:
+    """Print a line of the table; whether the bound is kept."""
+    narrow = folder / f"mlperf_{name}_int8.onnx"
+    with tempfile.TemporaryDirectory(prefix="int16-") as made:
+        path = Path(made) / f"{name}_16x8.onnx"
+        onnx.save(widened(onnx.load(narrow)), path)
+        (eight, macs), (sixteen, _) = (measure(m, target, layers) for m in (narrow, path))
+    ratio, most = sixteen / eight, MOST.get(target)
+    good = most is None or ratio <= most
+    cells = f"{eight / 1e6:.3f} | {eight / macs:.2f} | {sixteen / 1e6:.3f} | {sixteen / macs:.2f}"
+    print(f"| {name} | {cells} | {ratio:.2f}{'' if good else ' (!)'} |", flush=True)
+    return good
+
+
+def main() -> int:
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(NETWORKS))
+    p.add_argument("--target", action="append", default=[])
+    p.add_argument("--layers", action="store_true")
+    a = p.parse_args()
+    named = os.environ.get("AOT_TEST_MODELS")
+    if not named:
+        print("AOT_TEST_MODELS is not set", file=sys.stderr)
+        return 2
+    good = True
+    for target in a.target or TARGETS:
+        print(
+            f"{target}\n\n| network | int8: M instructions | per multiplication "
+            "| 16x8: M instructions | per multiplication | ratio |\n|-|-|-|-|-|-|"
+        )
+        for name in a.models or NETWORKS:
+            good = network(name, Path(named), target, a.layers) and good
+        print()
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
