@@ -42,6 +42,7 @@ EXECUTED = (
     "docs/streaming.md",
     "docs/several-models.md",
     "docs/step.md",
+    "docs/rtos.md",
     "docs/threads.md",
     "docs/accel.md",
     "docs/cmsis_nn.md",

@@ -229,6 +229,26 @@ def test_freertos(package: Path, sample: tuple[bytes, bytes]) -> None:
     assert not {"malloc", "calloc", "pvPortMalloc", "xTaskCreate"} & set(symbols.split())
 
 
+@pytest.mark.parametrize(
+    ("folder", "variable", "message"),
+    [
+        ("freertos", "FREERTOS_KERNEL_PATH", "Set FREERTOS_KERNEL_PATH to the folder of"),
+        ("zephyr/samples/digits", "ZEPHYR_BASE", "set ZEPHYR_BASE to the folder zephyr"),
+        ("esp-idf", "IDF_PATH", 'ESP-IDF is not found (IDF_PATH is "/none")'),
+    ],
+)
+def test_a_missing_system_is_named(
+    made: Path, tmp_path: Path, folder: str, variable: str, message: str
+) -> None:
+    words = ["cmake", "-S", made / "packages" / folder, "-B", tmp_path]
+    env = {**os.environ, variable: "/none"}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    said = " ".join(done.stderr.split())
+    assert message in said
+    assert said.count("CMake Error") == 1
+
+
 def test_the_class_for_cpp(made: Path) -> None:
     include = made / "packages" / "make" / "include"
     words = (

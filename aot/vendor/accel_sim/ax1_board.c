@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT-0 */
-#include "ax1_board.h"
-
 #include "ax1_driver.h"
+
+#ifdef AX1_BOARD_H /* else AX1_BOARD names a header of the program's own */
 
 #if defined(__arm__) || defined(__riscv)
 #define AX1_AT(address) (*(volatile uint32_t *)(uintptr_t)(address))
@@ -173,3 +173,5 @@ int AX1_NAME(board_held)(void) {
     return 0;
 }
 #endif
+
+#endif /* AX1_BOARD_H */

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network beside a control loop of 1 kHz on boards: no beat is late, no result differs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rtos.images import TARGETS, beats, images
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "examples" / "digits" / "digits_int8.onnx"
+#: The network's answer to the sample, on every target and on AX1.
+RESULT = bytes([128, 128, 128, 127, 128, 128, 128, 128, 128, 128])
+#: Of simulated time.
+SECONDS = 60 if os.environ.get("AOT_FULL") else 10
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("ways", [("RUN", "STEP", "BLIND"), ("DEVICE",)], ids=("core", "device"))
+def test_no_beat_is_late(target: str, ways: tuple[str, ...], tmp_path: Path) -> None:
+    made = images(DIGITS, tmp_path, target, SECONDS, *ways)
+    found = {way: beats(image, target) for way, image in made.items()}
+    if blind := found.pop("BLIND", None):
+        assert blind.late > 0  # the count sees late beats where a program makes them
+    for seen in found.values():
+        assert (seen.beats, seen.late, seen.wrong) == (SECONDS * 1000, 0, 0)
+        assert seen.runs > SECONDS
+        assert 0 < seen.unused < seen.stack
+        assert seen.worst_ns < 1_000_000
+        assert seen.result == RESULT
