@@ -18,7 +18,8 @@ from aot.normalise.identities import alone, identity
 from aot.normalise.transposes import along_axis, permute
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import Axes, DynamicDims, axis_of, refused
-from aot.shapes.dynamic.equality_constraints import fit_inputs, meet, require_equal
+from aot.shapes.dynamic.equality_constraints import fit_inputs, fitted, meet, require_equal
+from aot.shapes.dynamic.loop_states import joins
 from aot.shapes.dynamic.rows import cut_out, made_by, most_of, whole_numbers
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.evaluate import evaluates, integers, need, optional
@@ -45,6 +46,7 @@ split = op(
 
 
 identity("Concat")(alone)
+joins("Concat")(axis_of)
 permute("Concat")(along_axis)
 
 
@@ -249,25 +251,51 @@ def split_cases() -> Iterator[Case]:
 
 @dynamic("Concat")
 def concat_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Dynamic dimensions of a Concat: along other axes all parts must agree.
+    """Dynamic dimensions of a Concat: along other axes all parts must agree, which runs compare.
 
-    Along a dynamic `axis` the parts move together at run time. UnsupportedError if parts may
+    Along a dynamic `axis` the parts move together at run time. UnsupportedError if parts surely
     differ.
     """
-    parts = {i: v for i, v in enumerate(node.inputs) if v is not None}
     axis = axis_of(node, len(shape_of(needed(node, 0))))
+    _settle(x, node, axis)
+    parts = {i: v for i, v in enumerate(node.inputs) if v is not None}
     found: Axes = {}
     for value in parts.values():
         for a, n in x.run_sizes(value).items():
             if a != axis:
-                meet(x, node, found, a, n, f"joins parts that may differ in dimension {a}")
-    if any(a not in x.run_sizes(v) for v in parts.values() for a in found):
-        raise refused(node, "joins parts of known and of unknown size")
+                meet(x, node, found, a, n)
     fit_inputs(x, node, {i: {a: a for a in found} for i in parts})
     if any(axis in x.run_sizes(v) for v in parts.values()):
         _joined(x, node, axis, found)
     else:
         pass_on(x, node, found)
+
+
+def _settle(x: DynamicDims, node: ir.Node, axis: int) -> None:
+    """Give parts of unknown size the size that another part is known to have, but along `axis`.
+
+    Every run compares the two. UnsupportedError for a part that is never as long, or as long as
+    the caller says.
+    """
+    parts = [v for v in node.inputs if v is not None]
+    for a in {a for v in parts for a in x.run_sizes(v) if a != axis}:
+        known = next((shape_of(v)[a] for v in parts if a not in x.run_sizes(v)), None)
+        if known is None:
+            continue
+        for index, value in enumerate(node.inputs):
+            own = x.run_sizes(value)
+            if value is None or a not in own:
+                continue
+            if x.said(own[a]):  # the range that the caller gives it would have one size that fits
+                raise refused(node, "joins parts of known and of unknown size")
+            if shape_of(value)[a] < known:
+                raise refused(node, f"joins {known} and fewer elements along dimension {a}")
+            require_equal(x, node, own[a], x.ints(node, [known]))
+            part = fitted(x, node, value, a, known)
+            kind = [(int(part.dtype or 0), shape_of(part))]
+            (part,) = x.node(node, "Identity", [part], kind)
+            x.set(part, {b: n for b, n in own.items() if b != a})
+            node.replace_input_with(index, part)
 
 
 def _can_grow(x: DynamicDims, value: ir.Value) -> bool:

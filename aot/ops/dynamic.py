@@ -19,6 +19,7 @@ from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, zero_padding
 from aot.shapes.dynamic.rows import made_by
 from aot.shapes.dynamic.rules import needed
+from aot.shapes.interval_analysis import gathers
 from aot.shapes.symbolic import polynomials
 from aot.vendor import Layout, Match, NodeRef, Recorder, ValueRef
 from aot.vendor.strided_copy import split_at
@@ -191,6 +192,10 @@ def zeros_behind(
     return value if spread and list(own) == [attribute(node, "axis")] else None
 
 
+gathers("Compact Spread Cut Unique", DYNAMIC)(lambda node: (0,))
+gathers("FillPadding", DYNAMIC)(lambda node: (0, 2))
+gathers("Append", DYNAMIC)(lambda node: (0, 1))
+gathers("Join", DYNAMIC)(lambda node: range(1, len(node.inputs)))
 polynomials("RequireEqual Within", DYNAMIC)(lambda terms, node: terms.of(needed(node, 0)))
 
 

@@ -27,6 +27,8 @@ from aot.ir.operators import Interface
 from aot.shapes.containers import Containers
 from aot.shapes.context import Inference
 from aot.shapes.dynamic.control_flow import (
+    checked_branches,
+    checked_loop,
     merge_branches,
     most_steps,
     scan_bounded,
@@ -34,6 +36,7 @@ from aot.shapes.dynamic.control_flow import (
     steps_of_scan,
 )
 from aot.shapes.dynamic.dims import INT64, DynamicDims, refused
+from aot.shapes.dynamic.loop_states import keep_sizes, pass_sizes, stack_appended
 from aot.shapes.evaluate import Invalid
 from aot.shapes.loop_unroll import MOST, release_captures
 from aot.shapes.partial_values import Known, lookup
@@ -61,6 +64,8 @@ class Control:
         self.taken: list[tuple[ir.Node, ir.Graph]] = []
         self.notes: list[str] = []
         """Of branches that can never run."""
+        self._compared: dict[ir.Graph, list[ir.Value]] = {}
+        """Results of the comparisons that a body makes, by body."""
 
     def branch(self, node: ir.Node) -> bool:
         """Type an If, in place; whether nodes of a branch have taken its place.
@@ -85,6 +90,8 @@ class Control:
             what = "which sequence or optional it gives is known at run time only"
             raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
         merge_branches(self._dims, node, branches)
+        compared = [self._compared.pop(b, []) for b in branches]
+        checked_branches(self._dims, node, branches, compared)
         return False
 
     def _take(self, node: ir.Node, taken: ir.Graph) -> bool:
@@ -92,6 +99,7 @@ class Control:
         place.
         """
         held = self._containers.held
+        self._dims.checks += self._compared.pop(taken, [])
         if any(o in held for o in taken.outputs):
             self._in_place(node, taken)
             return True
@@ -145,7 +153,7 @@ class Control:
 
         Tells whether other nodes have taken its place.
         """
-        self._refuse_dynamic(node, node.inputs)
+        self._refuse_dynamic(node, node.inputs[:2])
         first: ir.Graph = attribute(node, "body")
         _take_scalars(first)
         if any(s in self._containers.held for s in node.inputs[2:] if s is not None):
@@ -164,10 +172,19 @@ class Control:
             _truncate(noted, before)
             release_captures(first)
             node.attributes["body"] = ir.AttrGraph("body", body)
+            if self._stack_appended(node):
+                return True
             return self._alike(node, thawed=True)
         finally:
             if attribute(node, "body") is not body:
                 release_captures(body)
+
+    def _stack_appended(self, node: ir.Node) -> bool:
+        """Let a Loop stack what it appends to states; whether it did, and others took its place."""
+        made = stack_appended(self._containers.steps, node)
+        for index, value in enumerate(made):
+            self._containers.give(node, value, index)
+        return bool(made)
 
     def _refuse_dynamic(self, node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
         """UnsupportedError if a run decides the shape of one of `inputs`."""
@@ -226,20 +243,26 @@ class Control:
         """
         body = attribute(node, "body")
         states = list(node.inputs[2:])
+        if not thawed:
+            self._refuse_dynamic(node, states)
         set_type(body.inputs[0], 7, ())
         set_type(body.inputs[1], 9, ())
         _copy_types(body.inputs[2:], states)
+        pass_sizes(self._dims, states, body.inputs[2:])
         self._sweep.partial_values[body.inputs[1]] = Known(
             np.array(True)
         )  # or the step is not made
         most = most_steps(self._dims, node)
         if most:
             self._dims.new(body.inputs[0], most - 1)
-        self.body(node, body, steps=not thawed)
+        self.body(node, body, steps=not thawed, states=states, first=1)
         self._same_states(node, states, body.outputs[1 : 1 + len(states)])
         _copy_types(node.outputs[: len(states)], states)
+        pass_sizes(self._dims, states, node.outputs)
         stacks = any(o.name for o in node.outputs[len(states) :])
-        return stacks and stack_bounded(self._dims, node, len(states)) is not node
+        made = stack_bounded(self._dims, node, len(states)) if stacks else node
+        made = checked_loop(self._dims, made, 2, self._compared.pop(body, []))
+        return made is not node
 
     def scan(self, node: ir.Node) -> bool:
         """Type a Scan from its body; whether other nodes have taken its place.
@@ -253,7 +276,6 @@ class Control:
         body = attribute(node, "body")
         scanned = int(attribute(node, "num_scan_inputs"))
         count = len(node.inputs) - scanned
-        self._refuse_dynamic(node, node.inputs[:count])
         if not 0 < scanned <= len(node.inputs):
             raise ValueError(f"num_scan_inputs {scanned} of {len(node.inputs)} inputs")
         states, sequences = list(node.inputs[:count]), list(node.inputs[count:])
@@ -267,28 +289,40 @@ class Control:
             length = shape.pop(axis)
             set_type(inner, int(outer.dtype), tuple(shape))
             x.set(inner, {a - (a > axis): n for a, n in x.run_sizes(outer).items() if a != axis})
+        pass_sizes(x, states, body.inputs)
         thawed = any(x.run_sizes(v) for v in body.inputs)
-        self.body(node, body, steps=not thawed)
+        self.body(node, body, steps=not thawed, states=states)
         self._same_states(node, states, body.outputs[:count])
         _copy_types(node.outputs[:count], states)
+        pass_sizes(x, states, node.outputs)
         results = body.outputs[count:]
         places = list(attribute(node, "scan_output_axes") or [0] * len(results))
         for value, step, axis in zip(node.outputs[count:], results, places, strict=True):
             shape = list(shape_of(step))
-            shape.insert(axis if axis >= 0 else axis + len(shape) + 1, length)
+            axis += len(shape) + 1 if axis < 0 else 0
+            shape.insert(axis, length)
             set_type(value, int(dtype_of(step)), tuple(shape))
+            x.set(value, {a + (a >= axis): n for a, n in x.run_sizes(step).items()})
         steps = steps_of_scan(x, node, sequences, axes)
-        if steps is None:
-            return False
-        scan_bounded(x, node, count, steps)
-        return True
+        compared = self._compared.pop(body, [])
+        made = checked_loop(x, node, 0, compared)
+        if steps is not None:
+            scan_bounded(x, made, count + len(compared), steps)
+        return steps is not None or made is not node
 
     def body(
-        self, node: ir.Node, graph: ir.Graph, bounded: bool = False, steps: bool = False
+        self,
+        node: ir.Node,
+        graph: ir.Graph,
+        bounded: bool = False,
+        steps: bool = False,
+        states: Sequence[ir.Value | None] = (),
+        first: int = 0,
     ) -> None:
-        """Type a body; unless `bounded` what it gives must not be as long as the data say.
+        """Type a body; unless `bounded` what it gives must not be as long as each run of it says.
 
         A body of `steps` stays as it is: where shapes depend on the data, each step has its own.
+        Its outputs from `first` on are the next `states` and what it stacks.
         """
         before = len(self._sweep.errors)
         dims = self._dims
@@ -300,11 +334,11 @@ class Control:
             dims.frozen -= steps
         if len(self._sweep.errors) > before:
             raise self._sweep.errors.pop()
-        if len(dims.checks) > checks:
-            raise refused(node, "compares sizes in its body")
+        if not bounded:
+            keep_sizes(dims, node, states, graph, first)
+        self._compared[graph] = dims.checks[checks:]
+        del dims.checks[checks:]
         for value in graph.outputs:
-            if not bounded and self._dims.run_sizes(value):
-                raise refused(node, "gives a tensor whose shape is known at run time only")
             if not is_typed(value) and value not in self._containers.held:
                 what = f'the shape of "{value.name}" depends on the data'
                 raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")

@@ -141,6 +141,8 @@ def _pins(
         if value in reading.ranges:
             yield reading.ranges[value]
         elif value.is_graph_input():
+            if getattr(value.graph, "parent_node", None) is not None:
+                continue  # an input of a body
             if (pin := _bind(value, reading.roles.get(value))) is not None:
                 yield pin
         elif (node := value.producer()) is not None and not _counts(node):

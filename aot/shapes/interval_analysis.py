@@ -18,7 +18,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, dtype_of, is_typed, shape_of
-from aot.ir.operators import Interface, rearranged_places
+from aot.ir.operators import Interface, element_places, rearranged_places
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.limits import SMALL_ELEMENTS
 from aot.shapes.partial_values import PartialValues, lookup, operands_first
@@ -27,7 +27,10 @@ from aot.shapes.reference import Unknown
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Elementwise bounds of a value, float64 arrays of its shape (infinite where unknown)."""
+    """Elementwise bounds of a value, float64 arrays of its shape (infinite where unknown).
+
+    Those of a large value have its rank and one element, for all of its elements.
+    """
 
     low: Array
     high: Array
@@ -38,6 +41,9 @@ Rule = Callable[["ir.Node", Inputs], Interval | None]
 
 #: The bounds of a node's first output for bounds of its inputs (None where nothing is known).
 bounds: Interface[Rule] = Interface("bounds")
+
+#: The inputs among whose elements those of a node's first output are, wherever they come from.
+gathers: Interface[Callable[[ir.Node], Sequence[int]]] = Interface("gathers")
 
 
 class Bounds:
@@ -67,18 +73,31 @@ class Bounds:
 
     def of(self, value: ir.Value | None) -> Interval | None:
         """The bounds of a small value, None if nothing can be said."""
+        return None if value is None or not _is_small(value) else self._of_any(value)
+
+    def _of_any(self, value: ir.Value | None) -> Interval | None:
+        """The bounds of a small or large value, None if nothing can be said."""
         if value is None:
             return None
         for each in operands_first(value, self._is_open):
             if self._is_open(each):
                 self._found[each] = self._find(each)
-        return self._found.get(value)
+        found = self._found.get(value)
+        wide = is_typed(value) and not _is_small(value)
+        return of_type(value) if found is None and wide else found
 
     def _is_open(self, value: ir.Value) -> bool:
-        """Whether the bounds of a small typed value are still to be found."""
+        """Whether the bounds of a typed value are still to be found, and may be: of a large value
+        a node must say them.
+        """
         if value in self._found or not is_typed(value) or value.dtype is None:
             return False
-        return prod(shape_of(value)) <= SMALL_ELEMENTS
+        if _is_small(value):
+            return True
+        node = value.producer()
+        if node is None:
+            return False
+        return bool(rearranged_places(node) or _is_by_element(node) or gathers.of(node))
 
     def _find(self, value: ir.Value) -> Interval | None:
         """The interval of each element of a value by the rule of its node; of its type without a
@@ -96,26 +115,35 @@ class Bounds:
         rule = bounds.of(node)
         if rearranged_places(node):
             found = self._moved(node, value)
+        elif (places := gathers.of(node)) is not None:
+            first = value is node.outputs[0]
+            found = self._anywhere(places(node), node, value) if first else None
         elif rule is not None:
-            inputs = [self.of(v) for v in node.inputs]
+            wide = _is_by_element(node) and not _is_small(value)
+            inputs = [_joined(self._of_any(v)) if wide else self.of(v) for v in node.inputs]
             with np.errstate(all="ignore"):
                 found = _rounded(rule(node, inputs), value.dtype.numpy())
+            found = _joined(found, len(shape_of(value))) if wide else found
         else:
             found = None
         return found or widest
 
     def _anywhere(self, places: Sequence[int], node: ir.Node, value: ir.Value) -> Interval | None:
         """The bounds of elements that come from places a run computes: those of all elements."""
-        found = [i for p in places if (i := self.of(node.inputs[p])) is not None and i.low.size]
+        sources = [self._of_any(node.inputs[p]) for p in places]
+        found = [i for i in sources if i is not None and i.low.size]
         if len(found) != len(places):
             return None
-        shape = shape_of(value)
+        shape = _own_shape(value)
         low = np.full(shape, min(i.low.min() for i in found))
         return Interval(low, np.full(shape, max(i.high.max() for i in found)))
 
     def _moved(self, node: ir.Node, value: ir.Value) -> Interval | None:
         """The interval behind a node that moves elements: it moves lower and upper ends alike."""
         places = rearranged_places(node)
+        moved = [v for p in places if (v := node.inputs[p]) is not None]
+        if not all(map(_is_small, [value, *moved])):
+            return self._anywhere(places, node, value)
         lows: list[Array | None] = []
         highs: list[Array | None] = []
         for index, source in enumerate(node.inputs):
@@ -139,9 +167,32 @@ class Bounds:
             return None
 
 
+def _is_small(value: ir.Value) -> bool:
+    """Whether each element of a typed value has an interval of its own."""
+    return is_typed(value) and prod(shape_of(value)) <= SMALL_ELEMENTS
+
+
+def _own_shape(value: ir.Value) -> tuple[int, ...]:
+    """The shape of the ends of the value's interval."""
+    return shape_of(value) if _is_small(value) else (1,) * len(shape_of(value))
+
+
+def _is_by_element(node: ir.Node) -> bool:
+    """Whether the node has a rule for bounds and computes by element."""
+    return bool(element_places(node)) and bounds.of(node) is not None
+
+
+def _joined(found: Interval | None, rank: int = 0) -> Interval | None:
+    """One interval, of `rank` axes, for all elements."""
+    if found is None or not found.low.size:
+        return None
+    low, high = (np.full((1,) * rank, v) for v in (found.low.min(), found.high.max()))
+    return Interval(low, high)
+
+
 def of_type(value: ir.Value) -> Interval | None:
     """The interval of all numbers of the value's type; infinite for wide integers and floats."""
-    kind, shape = dtype_of(value).numpy(), shape_of(value)
+    kind, shape = dtype_of(value).numpy(), _own_shape(value)
     if kind.kind == "b":
         return Interval(np.zeros(shape), np.ones(shape))
     if kind.kind in "iu":

@@ -14,7 +14,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
-from aot.ir.graph_edit import Editor
+from aot.ir.graph_edit import Editor, attribute_of
 from aot.ir.graph_nodes import NAME_KEY, all_nodes, dtype_of, set_type, shape_of, title
 from aot.shapes.context import Inference
 from aot.shapes.partial_values import lookup
@@ -65,10 +65,16 @@ class Steps:
         ]
         return self.add("Concat", rows, {"axis": axis}, before=before)
 
+    def loop(
+        self, inputs: Sequence[ir.Value | None], body: ir.Graph, count: int, before: ir.Node
+    ) -> list[ir.Value]:
+        """The `count` results of a Loop in front of `before`, typed."""
+        return self._node("Loop", inputs, {"body": ir.AttrGraph("body", body)}, count, before)
+
     def _node(
         self,
         op_type: str,
-        inputs: Sequence[ir.Value | list[int]],
+        inputs: Sequence[ir.Value | list[int] | None],
         attributes: dict[str, Any],
         count: int,
         before: ir.Node,
@@ -77,7 +83,7 @@ class Steps:
         graph = self.graph(before)
         edit = Editor(graph)
         values = [edit.ints(v, op_type) if isinstance(v, list) else v for v in inputs]
-        attrs = [ir.AttrInt64(k, int(v)) for k, v in attributes.items()]
+        attrs = [attribute_of(k, v) for k, v in attributes.items()]
         made = ir.Node("", op_type, values, attrs, num_outputs=count)
         if before.name:
             made.name = f"{before.name}_{op_type}"
@@ -86,8 +92,12 @@ class Steps:
         for value in made.outputs:
             value.name = edit.fresh(f"{before.outputs[0].name}_{op_type}")
         graph.insert_before(before, made)
-        self._sweep.visit(made)
-        return list(made.outputs)
+        reader = ir.Node("", "Concat", made.outputs, num_outputs=1)
+        self._sweep.visit(made)  # which may let others take the node's place
+        found = [v for v in reader.inputs if v is not None]
+        for index in range(count):
+            reader.replace_input_with(index, None)
+        return found
 
     def end(self, graph: ir.Graph, value: ir.Value, name: str) -> ir.Value:
         """A copy of `value` behind all nodes, which has the user's name `name`."""

@@ -11,7 +11,8 @@ After: n, y = Loop(m, c, 0, body={k -> g, k + 1, o})         y: [10, 4], n [1]
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -33,6 +34,9 @@ from aot.shapes.evaluate import Invalid
 from aot.shapes.known_late import KnownLate
 from aot.shapes.partial_values import lookup
 from aot.shapes.symbolic import add, constant
+
+Checks = Sequence["ir.Value"]
+"""Results of comparisons that a body makes."""
 
 
 def merge_branches(x: DynamicDims, node: ir.Node, branches: Sequence[ir.Graph]) -> None:
@@ -77,7 +81,7 @@ def _pad(x: DynamicDims, branches: Sequence[ir.Graph], index: int, bound: tuple[
         shape = shape_of(value)
         if shape == bound:
             continue
-        end = _end(branch, value)
+        end = behind(branch, value)
         pads = [0] * len(bound) + [b - d for b, d in zip(bound, shape, strict=True)]
         where = x.ints(end, pads)
         made = x.node(end, "Pad", [value, where], [(int(dtype_of(value)), bound)])[0]
@@ -108,7 +112,7 @@ def _sizes(
             continue
         least = []
         for branch, value, known, shape in zip(branches, ends, own, shapes, strict=True):
-            end = _end(branch, value)
+            end = behind(branch, value)
             n = known if known is not None else x.ints(end, [shape[axis]])
             branch.outputs.append(x.node(end, "Identity", [n], [(INT64, (1,))])[0])
             interval = x.interval(n)
@@ -119,7 +123,7 @@ def _sizes(
     return found
 
 
-def _end(graph: ir.Graph, value: ir.Value) -> ir.Node:
+def behind(graph: ir.Graph, value: ir.Value) -> ir.Node:
     """A node behind all others, in front of which new ones are put; it goes away again."""
     end = ir.Node("", "Identity", [value], name=f"{value.name}_end", num_outputs=1)
     end.outputs[0].name = f"{value.name}_end"
@@ -219,8 +223,8 @@ def stack_bounded(x: DynamicDims, node: ir.Node, states: int) -> ir.Node:
         if not value.name:
             continue
         set_type(value, int(dtype_of(step)), (most, *shape_of(step)))
-        if count is not None:
-            x.set(value, {0: count})
+        own = {axis + 1: n for axis, n in x.run_sizes(step).items()}
+        x.set(value, own if count is None else {0: count, **own})
     return node
 
 
@@ -230,29 +234,49 @@ def _counting(x: DynamicDims, node: ir.Node, states: int) -> tuple[ir.Node, ir.V
 
     The old node is removed; `steps` is an int64 vector of one element.
     """
+
+    def one_more(before: ir.Value, last: ir.Node) -> ir.Value:
+        """The state behind a step."""
+        return x.node(last, "Add", [before, x.ints(last, [1])], [(INT64, (1,))])[0]
+
+    return _with_state(x, node, 2, "steps", one_more)
+
+
+def _with_state(
+    x: DynamicDims,
+    node: ir.Node,
+    first: int,
+    name: str,
+    step: Callable[[ir.Value, ir.Node], ir.Value],
+) -> tuple[ir.Node, ir.Value]:
+    """(loop, last): the Loop or Scan with another state, the first, and that state's last value.
+
+    States are inputs from `first` on. The new one is an int64 vector of one element and begins as
+    0; `step` gives its next value, from its present one and a node in front of which nodes may be
+    put. The old node is removed.
+    """
     graph = graph_of(node)
-    held = node.attributes["body"]
-    body = held.as_graph()
-    last = _end(body, body.outputs[0])
-    before = ir.Value(name=Editor(body).fresh("steps"))
+    body: ir.Graph = attribute(node, "body")
+    last = behind(body, body.outputs[0])
+    before = ir.Value(name=Editor(body).fresh(name))
     set_type(before, INT64, (1,))
-    body.inputs.insert(2, before)
-    after = x.node(last, "Add", [before, x.ints(last, [1])], [(INT64, (1,))])[0]
+    body.inputs.insert(first, before)
+    after = step(before, last)
     body.remove(last, safe=True)
-    body.outputs.insert(1, after)
+    body.outputs.insert(first // 2, after)
     inputs = list(node.inputs)
-    inputs.insert(2, x.ints(node, [0]))
-    made = ir.Node(
-        "", "Loop", inputs, list(node.attributes.values()), num_outputs=len(node.outputs) + 1
-    )
+    inputs.insert(first, x.ints(node, [0]))
+    count = len(node.outputs) + 1
+    kept = list(node.attributes.values())
+    made = ir.Node("", node.op_type, inputs, kept, num_outputs=count)
     made.name = node.name
     for key, text in node.metadata_props.items():
         made.metadata_props[key] = text
     graph.insert_before(node, made)
     edit = Editor(graph)
-    count = made.outputs[0]
-    count.name = edit.fresh(f"{node.name}_steps")
-    set_type(count, INT64, (1,))
+    result = made.outputs[0]
+    result.name = edit.fresh(f"{node.name}_{name}")
+    set_type(result, INT64, (1,))
     for old, new in zip(node.outputs, made.outputs[1:], strict=True):
         if not old.name:
             continue
@@ -260,8 +284,39 @@ def _counting(x: DynamicDims, node: ir.Node, states: int) -> tuple[ir.Node, ir.V
         if old.dtype is not None and old.shape is not None:
             new.type, new.shape = old.type, old.shape
         edit.replace(old, new)
+        x.set(new, x.run_sizes(old))
     graph.remove(node, safe=True)
-    return made, count
+    return made, result
+
+
+def checked_loop(x: DynamicDims, node: ir.Node, first: int, checks: Checks) -> ir.Node:
+    """The typed Loop or Scan with what its body compares as states, so that every step does so.
+
+    States are inputs from `first` on; the old node is removed.
+    """
+    for check in checks:
+        node = _with_state(x, node, first, "fits", partial(_given, check))[0]
+    x.checks += node.outputs[: len(checks)]
+    return node
+
+
+def _given(value: ir.Value, before: ir.Value, last: ir.Node) -> ir.Value:
+    """`value` as the next value of a state."""
+    return value
+
+
+def checked_branches(
+    x: DynamicDims, node: ir.Node, branches: Sequence[ir.Graph], checks: Sequence[Checks]
+) -> None:
+    """Let an If give what its branches compare, `checks` in their order, so that they do so."""
+    for index, own in enumerate(checks):
+        for check in own:
+            for place, branch in enumerate(branches):
+                end = behind(branch, branch.outputs[0])
+                given = check if place == index else x.ints(end, [0])
+                branch.outputs.append(x.node(end, "Identity", [given], [(INT64, (1,))])[0])
+                branch.remove(end, safe=True)
+            x.checks.append(_new_output(node, f"{node.outputs[0].name}_fits"))
 
 
 def steps_of_scan(
@@ -289,9 +344,11 @@ def steps_of_scan(
 def scan_bounded(x: DynamicDims, node: ir.Node, states: int, steps: ir.Value) -> None:
     """Isolate a typed Scan that makes `steps` steps; what it stacks is as long."""
     places = [int(a) for a in attribute(node, "scan_output_axes") or []]
+    own = [x.run_sizes(v) for v in node.outputs]
     results = isolate_scan(node)
     node.replace_input_with(0, x.scalar(node, steps))
     for index, value in enumerate(results[states:]):
         axis = places[index] if places else 0
         if value.name:
-            x.set(value, {axis + len(shape_of(value)) if axis < 0 else axis: steps})
+            axis += len(shape_of(value)) if axis < 0 else 0
+            x.set(value, {**own[states + index], axis: steps})

@@ -84,9 +84,10 @@ class DynamicDims:
     def set(self, value: ir.Value, axes: Axes) -> None:
         """Note that axes of `value` have the sizes `axes`: int64 vectors of one element, by axis.
 
-        Nothing is noted without axes or for a value without a name. UnsupportedError for elements
-        of less than a byte.
+        Nothing is noted without axes, of axes without room or for a value without a name.
+        UnsupportedError for elements of less than a byte.
         """
+        axes = {a: n for a, n in axes.items() if shape_of(value)[a]}
         if not axes or not value.name:
             return
         kind = value.dtype

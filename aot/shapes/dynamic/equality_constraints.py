@@ -9,30 +9,36 @@ from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, refused
 
 
 def require_equal(
-    x: DynamicDims, node: ir.Node, left: ir.Value, right: ir.Value, what: str
+    x: DynamicDims, node: ir.Node, left: ir.Value, right: ir.Value, what: str = ""
 ) -> ir.Value:
     """The one size of two that must be equal; UnsupportedError with `what` if they may well differ.
 
     Those that the caller says (`--dim`), or that follow from them, are compared when the model
-    runs: a dimension of 1 is not repeated then.
+    runs: a dimension of 1 is not repeated then. Without `what` no size of 1 is ever repeated, and
+    every run compares the two, whatever decides them.
     """
     if x.same(left, right):
         return left
-    if not (x.said(left) and x.said(right)):
+    said = x.said(left) and x.said(right)
+    if what and not said:
         raise refused(node, what)
     made = x.node(node, "RequireEqual", [left, right], [(INT64, (1,))], DYNAMIC)[0]
     limits = [x.interval(v) for v in (left, right)]
     most = min(float(v.high[0]) for v in limits if v is not None)
     least = max(float(v.low[0]) for v in limits if v is not None)
     x.checks.append(made)
-    x.claim(made)
+    if said:
+        x.claim(made)
     return x.new(made, int(most), int(least))
 
 
 def meet(
-    x: DynamicDims, node: ir.Node, found: Axes, place: int, value: ir.Value, what: str
+    x: DynamicDims, node: ir.Node, found: Axes, place: int, value: ir.Value, what: str = ""
 ) -> None:
-    """Note that axis `place` of the result is as long as `value` says, as others may have said."""
+    """Note that axis `place` of the result is as long as `value` says, as others may have said.
+
+    `what` is as in `require_equal`.
+    """
     known = found.get(place)
     found[place] = value if known is None else require_equal(x, node, known, value, what)
 

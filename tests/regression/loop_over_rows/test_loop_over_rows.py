@@ -16,9 +16,6 @@ import pytest
 from onnx import numpy_helper, parser
 
 import aot
-from aot.errors import UnsupportedError
-from aot.options import Options
-from aot.pipeline import compile_model
 from aot.target import load_target
 from aot.tools.build import build, configure, find_tools
 from aot.tools.run import open_out, stream
@@ -91,6 +88,31 @@ BODIES = {
           a2 = Add(a, sum)
         }>""",
     ),
+    "states as long as a run says": (
+        "(float[p, 3] s, float[q, r, 3] y)",
+        """yes = Constant<value = bool {1}>()
+        s, y = Loop (n, yes, x) <body = b (int64 i, bool g, float[N, 3] a)
+            => (bool g2, float[N, 3] a2, float[N, 3] o) {
+          g2 = Identity(g)
+          b = Neg(a)
+          a2 = Add(b, s0)
+          o = Relu(x)
+        }>""",
+    ),
+    "what is appended": (
+        "(float[p, 3] s, float[1, q] t)",
+        """none = Slice(x, first, first)
+        wide = Constant<value = float[1, 2] {5, 6}>()
+        s, t = Loop (n, , none, wide) <body = b (int64 i, bool g, float[k, 3] a, float[1, m] c)
+            => (bool g2, float[k2, 3] a2, float[1, m2] c2) {
+          g2 = Identity(g)
+          row = Gather(x, i)
+          two = Unsqueeze(row, first)
+          neg = Neg(two)
+          a2 = Concat<axis = 0>(a, two, neg)
+          c2 = Concat<axis = 1>(c, two)
+        }>""",
+    ),
     "loops in steps": (
         "(float[3] s)",
         """s = Loop (three, , s0) <body = b (int64 i, bool g, float[3] a)
@@ -134,26 +156,3 @@ def test_bodies_read_rows_that_a_run_says(name: str, tmp_path: Path) -> None:
         for ours, theirs in zip(results, session.run(None, {"x": x, "s0": s0}), strict=True):
             assert ours.shape == theirs.shape
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("loop", "says"),
-    [
-        (
-            """s = Loop (n, , x) <body = b (int64 i, bool g, float[N, 3] a)
-                => (bool g2, float[N, 3] a2) { g2 = Identity(g) a2 = Relu(a) }>""",
-            'computes "s" takes a tensor whose shape is known at run time only',
-        ),
-        (
-            """yes = Constant<value = bool {1}>()
-            s = Loop (n, yes) <body = b (int64 i, bool g) => (bool g2, float[N, 3] o) {
-                g2 = Identity(g) o = Relu(x) }>""",
-            'computes "s" gives a tensor whose shape is known at run time only',
-        ),
-    ],
-)
-def test_what_steps_give_has_one_shape(loop: str, says: str) -> None:
-    made = parser.parse_model(HEAD.format(outputs="(float[p, q, r] s)", loop=loop))
-    made.graph.initializer.append(numpy_helper.from_array(np.asarray(np.int64(0)), "zero"))
-    with pytest.raises(UnsupportedError, match=says):
-        compile_model(made, Options(name="net", dims={"N": (1, 6)}))

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States of loops whose shape a run decides, and states that grow.
+
+Before: y = Loop(m, c, s0, body={s -> Concat(s, e)})            y: as long as s0 and m times e
+After: t = Loop(m, c, body={e2 = Concat(s0[0:0], e)});  y = Concat(s0, Reshape(t))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from aot.ir.deferred_import import ir
+from aot.ir.graph_edit import single_use
+from aot.ir.graph_nodes import attribute, shape_of
+from aot.ir.operators import Interface
+from aot.shapes.cures import sizings
+from aot.shapes.dynamic.control_flow import behind
+from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
+from aot.shapes.dynamic.equality_constraints import fitted, require_equal
+from aot.shapes.loop_unroll import Steps
+
+#: The axis along which a node joins its inputs, whose rank is given.
+joins: Interface[Callable[[ir.Node, int], int]] = Interface("joins")
+
+
+def pass_sizes(
+    x: DynamicDims, sources: Sequence[ir.Value | None], targets: Sequence[ir.Value]
+) -> None:
+    """Give `targets`, of which there may be more, the dynamic axes of `sources`."""
+    for source, target in zip(sources, targets, strict=False):
+        x.set(target, x.run_sizes(source))
+
+
+def keep_sizes(
+    x: DynamicDims, node: ir.Node, states: Sequence[ir.Value | None], body: ir.Graph, first: int
+) -> None:
+    """Give the outputs of a typed body from `first` on, states first, axes whose sizes are known
+    around it.
+
+    Every step compares the sizes of a state before and after. UnsupportedError for a size that
+    each step has of its own.
+    """
+    outside = [n for s in node.inputs for n in x.run_sizes(s).values()]
+    for index, value in enumerate(body.outputs[first:]):
+        before = x.run_sizes(states[index]) if index < len(states) else {}
+        found: Axes = {}
+        for axis, n in x.run_sizes(value).items():
+            known = [m for m in (before.get(axis), *outside) if m is not None]
+            same = next((m for m in known if x.same(m, n)), None)
+            if same is None and n.graph is not body:
+                same = n
+            if same is None and axis in before:
+                same, end = before[axis], behind(body, value)
+                require_equal(x, end, n, same)
+                body.remove(end, safe=True)
+            if same is None:
+                raise refused(node, "gives a tensor whose shape is known at run time only")
+            found[axis] = same
+        x.discard(value)
+        x.set(value, found)
+        if index < len(states):
+            body.outputs[first + index] = _fitted(x, body, value, states[index])
+
+
+def _fitted(x: DynamicDims, body: ir.Graph, value: ir.Value, state: ir.Value | None) -> ir.Value:
+    """The next state with no larger bounds than those of the state."""
+    end = behind(body, value)
+    for axis in x.run_sizes(value):
+        if state is not None and axis < len(shape_of(state)):
+            value = fitted(x, end, value, axis, shape_of(state)[axis])
+    body.remove(end, safe=True)
+    return value
+
+
+def stack_appended(steps: Steps, node: ir.Node) -> list[ir.Value]:
+    """The results of a Loop in front of `node` that stacks what `node` appends to states.
+
+    A state is appended to where a body reads it as the first part of a Concat whose result is the
+    next state, and nowhere else. No results if the node has no such state.
+    """
+    count = len(node.inputs) - 2
+    body: ir.Graph = attribute(node, "body")
+    axes = {i: a for i in range(count) if (a := _appended_along(node, body, i)) is not None}
+    if not axes:
+        return []
+    body = body.clone(allow_outer_scope_values=True)
+    parts: list[ir.Value] = []
+    for index, axis in sorted(axes.items(), reverse=True):
+        first = node.inputs[2 + index]
+        assert first is not None
+        empty = steps.add("Slice", [first, [0], [0], [axis]], before=node)
+        body.inputs.pop(2 + index).replace_all_uses_with(empty)
+        parts.insert(0, body.outputs.pop(1 + index))
+    body.outputs.extend(parts)
+    kept = [v for i, v in enumerate(node.inputs) if i - 2 not in axes]
+    results = steps.loop(kept, body, len(node.outputs), node)
+    stacks = results[len(results) - len(axes) :]
+    for (index, axis), stack in zip(sorted(axes.items()), stacks, strict=True):
+        first = node.inputs[2 + index]
+        assert first is not None
+        results.insert(index, _joined(steps, node, first, stack, axis))
+    return results[: len(node.outputs)]
+
+
+def _appended_along(node: ir.Node, body: ir.Graph, index: int) -> int | None:
+    """The axis along which each step appends to a state; None if that is not all it does."""
+    first, state, after = node.inputs[2 + index], body.inputs[2 + index], body.outputs[1 + index]
+    while (reader := single_use(state)) and _hands_on(reader):
+        state = reader.outputs[0]
+    rule = None if reader is None else joins.of(reader)
+    if first is None or reader is None or rule is None or reader is not after.producer():
+        return None
+    ends = [o for o in body.outputs if o is after]
+    if reader.inputs[0] is not state or after.uses() or len(ends) > 1:
+        return None
+    return rule(reader, len(shape_of(first)))
+
+
+def _hands_on(node: ir.Node) -> bool:
+    """Whether the node gives the elements of its only input, in another type at most."""
+    sizing = sizings.of(node)
+    return len(node.inputs) == 1 and sizing is not None and sizing.passes
+
+
+def _joined(steps: Steps, node: ir.Node, first: ir.Value, stack: ir.Value, axis: int) -> ir.Value:
+    """`first` and behind it along `axis` the rows of `stack`, whose axis 0 counts steps."""
+    shape = list(shape_of(first))
+    if axis:
+        perm = [*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)]
+        stack = steps.add("Transpose", [stack], {"perm": perm}, before=node)
+    sizes = [*shape[:axis], -1, *shape[axis + 1 :]]
+    flat = steps.add("Reshape", [stack, sizes], before=node)
+    if shape[axis] == 0:
+        return flat
+    return steps.add("Concat", [first, flat], {"axis": axis}, before=node)
