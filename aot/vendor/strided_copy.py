@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.errors import UnsupportedError
+from aot.vendor.arguments import Used
 from aot.vendor.match import ValueRef
 from aot.vendor.recorder import Recorder
 
@@ -119,13 +120,23 @@ def move(
         file = "aot_transpose.h"  # also where a vendor's lowering moves data
         c.call("aot_transpose", to, source, params, instance={"E": elem}, header=file)
         return
+    _copied(c, to, source, loops, elem)
+
+
+def _copied(c: Recorder, y: Used, x: Used, loops: Sequence[Axis], elem: int) -> None:
+    """Record aot_strided_copy of collapsed `loops` for elements of `elem` bytes."""
     params = c.params(
         dims=padded([a.extent for a in loops], 1),
         ys=padded([a.y for a in loops], 0),
         xs=padded([a.x for a in loops], 0),
     )
     file = "aot_strided_copy.h"
-    c.call("aot_strided_copy", to, source, params, instance={"E": elem}, header=file)
+    c.call("aot_strided_copy", y, x, params, instance={"E": elem}, header=file)
+
+
+def copy_bytes(c: Recorder, y: Used, x: Used, axes: Sequence[Axis]) -> None:
+    """Record the copy of `axes` of elements of a byte; both operands say where they begin."""
+    _copied(c, y, x, collapse(axes), 1)
 
 
 def view_or_move(c: Recorder, y: ValueRef, x: ValueRef, axes: Sequence[Axis], at: int) -> None:

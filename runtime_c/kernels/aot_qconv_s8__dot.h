@@ -51,22 +51,29 @@ AOT_INLINE void aot_qdot_add(int8_t *y, const int8_t *a, const int8_t *b, int32_
 }
 
 /* The sums of channels c..c+n-1 (n <= 2 * V) of the pixel whose first value is `at` values behind y
- * become values, as aot_qconv_epilogue.h says, or with AOT_QDOT_NO_EPILOGUE by RQ and PC. */
-AOT_INLINE void aot_qdot_finish(const aot_qdot_result *z, const int32_t *sums, ptrdiff_t at,
-                                int32_t c, int32_t n, int EPILOGUE, int RQ, int PC) {
+ * become values, as aot_qconv_epilogue.h says, or with AOT_QDOT_NO_EPILOGUE by RQ and PC. With WZ
+ * their weights lack `lacking`, and `total` is the sum of the pixel's window. */
+AOT_INLINE void aot_qdot_finish(const aot_qdot_result *z, int32_t *sums, const int32_t *lacking,
+                                int32_t total, ptrdiff_t at, int32_t c, int32_t n, int EPILOGUE,
+                                int RQ, int PC, int WZ) {
     const int plain = EPILOGUE == AOT_QDOT_NO_EPILOGUE;
     int8_t values[2 * AOT_VLEN];
     int8_t *const y = z->y + (at + c) * AOT_REQUANT_SIZE(plain ? RQ : 0);
     int32_t j;
     if (EPILOGUE >= AOT_EPILOGUE_SUM) {
+        for (j = 0; WZ != 0 && j < n; j += AOT_VLEN) {
+            aot_vistore(sums + j, aot_viload(sums + j) + aot_viload(lacking + j) * total);
+        }
         aot_qconv_epilogue_values(y, sums, aot_qconv_epilogue_at(z->r, at + c, EPILOGUE),
                                   z->out.mult + c, z->out.shift + c, n, z->more, EPILOGUE);
         return;
     }
     for (j = 0; j < n; j += AOT_VLEN) {
         const int32_t left = n - j;
-        aot_qvec_store((plain ? y : values) + j * AOT_REQUANT_SIZE(RQ), aot_viload(sums + j),
-                       &z->out, c + j, left < AOT_VLEN ? (int)left : AOT_VLEN, RQ, PC);
+        const aot_vi of = aot_viload(sums + j);
+        aot_qvec_store((plain ? y : values) + j * AOT_REQUANT_SIZE(RQ),
+                       WZ != 0 ? of + aot_viload(lacking + j) * total : of, &z->out, c + j,
+                       left < AOT_VLEN ? (int)left : AOT_VLEN, RQ, PC);
     }
     if (!plain) {
         aot_qdot_add(y, values, (const int8_t *)z->r + at + c, n, z->add, EPILOGUE);
@@ -160,30 +167,14 @@ AOT_INLINE void aot_qdot_fill(uint8_t *d, const int8_t *x, const aot_qconv_s8_pa
     }
 }
 
-/* The sum of n bytes. */
-AOT_INLINE int32_t aot_qdot_total(const uint8_t *x, int32_t n, int FLIP) {
-    int32_t total = 0, i;
-    for (i = 0; i < n; ++i) {
-        total += FLIP != 0 ? x[i] : (int8_t)x[i];
-    }
-    return total;
-}
-
 /* The sum of every window of a strip. */
 AOT_INLINE void aot_qdot_totals(int32_t *totals, const uint8_t *x, const aot_qconv_s8_params *p,
                                 const aot_qdot_strip *s, int32_t rows, int FLIP) {
     const int32_t run = (s->flat != 0 || p->dw > 1 ? 1 : p->kw) * p->ic;
-    int32_t i, j, a, b;
+    int32_t i, j;
     for (i = 0; i < rows; ++i) {
         for (j = 0; j < p->ow; ++j) {
-            const uint8_t *const at = x + i * s->down + j * s->step;
-            int32_t total = 0;
-            for (a = 0; a < s->window.rows; ++a) {
-                for (b = 0; b < s->window.cols; ++b) {
-                    total += aot_qdot_total(at + a * s->window.row + b * s->window.col, run, FLIP);
-                }
-            }
-            *totals++ = total;
+            *totals++ = aot_qdot_total(x + i * s->down + j * s->step, &s->window, run, FLIP);
         }
     }
 }
@@ -214,14 +205,6 @@ AOT_INLINE ptrdiff_t aot_qdot_bytes(const aot_qconv_s8_params *p, const aot_qdot
     const int32_t rows = s->flat != 0 ? s->rows : (s->rows - 1) * p->sh + aot_qdot_span(p);
     const ptrdiff_t beyond = AOT_QDOT_LENGTH * s->step + AOT_QDOT_SLACK;
     return (rows * s->pitch + beyond + 63) / 64 * 64;
-}
-
-/* sums += what the weights of these channels lack, times the sum of the window. */
-AOT_INLINE void aot_qdot_lacking(int32_t *sums, const int32_t *lacking, int32_t total, int O) {
-    int j;
-    for (j = 0; j < O * AOT_VLEN; j += AOT_VLEN) {
-        aot_vistore(sums + j, aot_viload(sums + j) + aot_viload(lacking + j) * total);
-    }
 }
 
 /* The products of the windows of `rows` rows of a strip, copied to `copy`, and what becomes of
@@ -263,10 +246,8 @@ AOT_INLINE void aot_qdot_products(const aot_qdot_result *z, const uint8_t *copy,
                 for (i = 0; i < g[k].n; ++i) {
                     int32_t *const of = sums + (ptrdiff_t)(k * L + i) * v * AOT_VLEN;
                     const int32_t pixel = g[k].first + i;
-                    if (WZ != 0) {
-                        aot_qdot_lacking(of, bias + padded + c, totals[pixel], v);
-                    }
-                    aot_qdot_finish(z, of, at + (ptrdiff_t)pixel * oc, c, n, EPILOGUE, RQ, PC);
+                    aot_qdot_finish(z, of, bias + padded + c, WZ != 0 ? totals[pixel] : 0,
+                                    at + (ptrdiff_t)pixel * oc, c, n, EPILOGUE, RQ, PC, WZ);
                 }
             }
         }

@@ -161,7 +161,56 @@ AOT_INLINE void aot_qdot_unit(int32_t *sums, const uint8_t *x0, const uint8_t *x
     AOT_QDOT_PIXELS(AOT_QDOT_END)
 }
 
+/* The sum of all lanes. */
+AOT_INLINE int32_t aot_qdot_lanes(aot_vi v) {
+#if AOT_VLEN == 16 && defined(__AVX512F__)
+    return _mm512_reduce_add_epi32((__m512i)v);
+#else
+    int32_t total = v[0];
+    int i;
+    for (i = 1; i < AOT_VLEN; ++i) {
+        total += v[i];
+    }
+    return total;
 #endif
+}
+
+#define AOT_QDOT_ONES 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
+#endif
+
+/* The sum of rows * cols runs of n bytes, as far apart as `window` says; AOT_QDOT_SLACK bytes
+ * behind each are readable. */
+AOT_INLINE int32_t aot_qdot_total(const uint8_t *x, const aot_qdot_window *window, int32_t n,
+                                  int FLIP) {
+    int32_t total = 0, a, b, i;
+#ifdef AOT_QDOT_FLIP
+    /* `left` ones and zeros behind them begin `left` bytes before the middle. */
+    static const int8_t ones[128] = {AOT_QDOT_ONES, AOT_QDOT_ONES, AOT_QDOT_ONES, AOT_QDOT_ONES};
+    aot_vi sums = aot_viset1(0);
+#endif
+    for (a = 0; a < window->rows; ++a) {
+        for (b = 0; b < window->cols; ++b) {
+            const uint8_t *const at = x + a * window->row + b * window->col;
+#ifdef AOT_QDOT_FLIP
+            for (i = 0; FLIP == AOT_QDOT_FLIP && i < n; i += 4 * AOT_VLEN) {
+                const int32_t left = n - i < 4 * AOT_VLEN ? n - i : 4 * AOT_VLEN;
+                sums = AOT_QDOT_MADD(sums, aot_qdot_load((const int8_t *)at + i),
+                                     aot_qdot_load(ones + 64 - left));
+            }
+            if (FLIP == AOT_QDOT_FLIP) {
+                continue;
+            }
+#endif
+            for (i = 0; i < n; ++i) {
+                total += FLIP != 0 ? at[i] : (int8_t)at[i];
+            }
+        }
+    }
+#ifdef AOT_QDOT_FLIP
+    total += FLIP == AOT_QDOT_FLIP ? aot_qdot_lanes(sums) : 0;
+#endif
+    return total;
+}
 
 /* sums[S][L][O][V] = bias[O][V] + the products of the windows at x0 and x1. */
 AOT_INLINE void aot_qdot_tile(int32_t *sums, const uint8_t *x0, const uint8_t *x1, ptrdiff_t step,

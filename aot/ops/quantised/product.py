@@ -25,7 +25,8 @@ An epilogue is what a kernel does instead with the sums of a few pixels at a tim
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,8 +42,9 @@ from aot.ops.quantised.common import (
     signed_result,
 )
 from aot.ops.quantised.curve import PLACES, curve
+from aot.ops.quantised.phases import MOST_WEIGHTS, Phases, copies, phases
 from aot.ops.quantised.shapes import QConv
-from aot.vendor import Case, Match, Recorder, WindowShape
+from aot.vendor import Case, Handle, Match, Recorder, WindowShape
 from aot.vendor.layouts import all_channels_last
 from aot.vendor.pattern import OP, Pat, either, repeat
 from aot.vendor.quantisation import (
@@ -56,6 +58,7 @@ from aot.vendor.quantised_cases import kind, product_operands, quantised_case, q
 from aot.vendor.quantised_product import QuantisedProduct, product_node
 from aot.vendor.quantised_table import LONGEST, UNARY, link
 from aot.vendor.requant import SUMS, refusal, rq_of
+from aot.vendor.strided_copy import copy_bytes
 
 EIGHT = (S8, U8)
 #: EPILOGUE of runtime_c/kernels/aot_qconv_epilogue.h, besides those that add quantised values: they
@@ -173,13 +176,32 @@ def to_kernel(c: Recorder, m: Match) -> None:
     found = QuantisedProduct.of(m, rq_of(c))
     any_weights = conv_dot.suits(c.target.simd, c.vlen, c.objective)
     fits = found.w.symmetric or (c.vlen > 1 if found.depthwise else any_weights)
-    fits = fits and (found.groups == 1 or found.depthwise) and found.node.op_type != "ConvTranspose"
     types = {found.x.dtype, found.y.dtype}
     known = types <= {*EIGHT} or (types == {S16} and found.w.symmetric and c.target.board)
-    if fits and known and (found.window is None or m.x.rank < 5):
+    fits = fits and known and (found.window is None or m.x.rank < 5)
+    turned = found.node.op_type == "ConvTranspose"
+    if fits and turned and types <= {*EIGHT} and c.objective != "ram":
+        growth = 1.0 if c.target.board or c.objective == "flash" else MOST_WEIGHTS
+        made = phases(found, m.y.shape[2:], growth)
+        if made is not None:
+            record_phases(c, m, made)
+            return
+    if fits and (found.groups == 1 or found.depthwise) and not turned:
         record(c, m, found)
     else:
         record_general(c, m, found)
+
+
+def record_phases(c: Recorder, m: Match, found: Phases) -> None:
+    """Record a transposed convolution as a plain one, and the copies to the places of its
+    results.
+    """
+    images, channels, *results = m.y.shape
+    made = c.temp((images, *found.grid, len(found.product.bias)), S8, name="phases")
+    record(c, m, found.product, grid=(made, found.grid))
+    with signed_result(c, m.y) as y:
+        for axes, to, at in copies(found, images, channels, results):
+            copy_bytes(c, c.write(y, to), c.read(made, at), axes)
 
 
 @conv_add.lower
@@ -221,25 +243,33 @@ def act_to_kernel(c: Recorder, m: Match) -> None:
     record(c, m, found, Epilogue(CURVE, fields, scaled=(unit, 0), pieces=table.numbers))
 
 
-def record(c: Recorder, m: Match, found: QuantisedProduct, more: Epilogue = NOTHING) -> None:
+def record(
+    c: Recorder,
+    m: Match,
+    found: QuantisedProduct,
+    more: Epilogue = NOTHING,
+    grid: tuple[Handle, tuple[int, ...]] | None = None,
+) -> None:
     """Record a kernel of the target for 8-bit quantised values, and the epilogue `more`.
 
     The product is described as a QConv, for which the planner of the instruction set picks the
     kernel, packs the weights and tells scratch in bytes; where it hands on exact sums the portable
     one does. uint8 quantised values are copied with their top bit flipped, in and out. An epilogue
-    makes `pixels` pixels at a time in a second scratch; its result may take the place of `r`.
+    makes `pixels` pixels at a time in a second scratch; its result may take the place of `r`. With
+    `grid` int8 values of so many positions go to a temporary in place of the match's result.
     """
     rq, behind = rq_of(c) if more.scaled is None else SUMS, bool(more.instance)
     mult, shift = steps(found, *more.scaled) if more.scaled else found.multipliers(rq)
     per_channel = rq != SUMS and len(mult) > 1
-    shape = shape_of(c, m, found, behind, rq, per_channel)
+    positions = m.y.shape[2:] if grid is None else grid[1]
+    shape = shape_of(c, m, found, positions, behind, rq, per_channel)
     planner: Any = {"dsp": conv_dsp, "mve": conv_mve}.get(c.target.simd, conv_portable)
     planner = conv_s16 if found.x.dtype is S16 else planner
     w = found.w.stored.reshape(*found.w.data.shape[:2], shape.kh, shape.kw)
     bias = found.folded(shape.x_zero).astype(np.int32)
     call = (conv_portable if rq == SUMS else planner).plan(shape, w, bias, c.objective)
     source, r = signed_input(c, m.x), signed_input(c, m.r) if "r" in m.values else None
-    with signed_result(c, m.y) as made:
+    with signed_result(c, m.y) if grid is None else nullcontext(grid[0]) as made:
         operands: list[Any] = [made, source, *constants(c, call.weights, call.bias, mult, shift)]
         operands += [c.scratch(call.scratch)]
         fields, place = shape.fields(), source if call.inplace else None
@@ -283,11 +313,18 @@ def steps(found: QuantisedProduct, step: float, bits: int) -> tuple[Array, Array
 
 
 def shape_of(
-    c: Recorder, m: Match, found: QuantisedProduct, epilogue: bool, rq: int, per_channel: bool
+    c: Recorder,
+    m: Match,
+    found: QuantisedProduct,
+    positions: Sequence[int],
+    epilogue: bool,
+    rq: int,
+    per_channel: bool,
 ) -> QConv:
     """The product as a convolution for the planners, on int8 quantised values.
 
-    With an `epilogue` a matrix product counts as a convolution. `rq` SUMS has no limits.
+    The results of a convolution have the extents `positions`. With an `epilogue` a matrix product
+    counts as a convolution. `rq` SUMS has no limits.
     """
     t, x, y = c.target, found.x.signed(), found.y.signed()
     low, high = found.y.as_signed(found.limits)
@@ -302,7 +339,7 @@ def shape_of(
         fields["kind"] = "conv" if pixels else "fc"
         return QConv.dense(rows, m.x.shape[-1], m.y.shape[-1], **fields)
     window, lead = found.window.widened(2), (1,) * (4 - m.x.rank)
-    sizes = (*m.x.shape[:2], *lead, *m.x.shape[2:], m.y.shape[1], *lead, *m.y.shape[2:])
+    sizes = (*m.x.shape[:2], *lead, *m.x.shape[2:], len(found.w.data), *lead, *positions)
     moves = window.kernel + window.strides + window.dilations + window.before
     return QConv(*sizes, *moves, **fields)
 
