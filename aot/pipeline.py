@@ -29,6 +29,7 @@ from aot.options import Options
 from aot.partition.partition_form import partition_form
 from aot.partition.result import Partition
 from aot.plan.budget import budgeted
+from aot.plan.code_size import code_parts
 from aot.plan.compiled import Compiled
 from aot.plan.fallback import make_fallbacks
 from aot.plan.plan_program import plan_programs, within_ram
@@ -67,7 +68,8 @@ def compile_model(
     if samples:
         manifest["test_data"] = {"samples": len(samples), "bytes": vector_bytes(program, samples)}
     files = emit_c(program, plan, target, options, manifest, fallbacks, samples)
-    return Compiled(name, target, model, partition, program, plan, files, manifest)
+    code = code_parts(program, plan, target, options.specialise)
+    return Compiled(name, target, model, partition, program, plan, files, manifest, code)
 
 
 def partition_model(

@@ -21,6 +21,7 @@ from aot.plan.memory.states import scratch_bytes, state_places
 from aot.plan.memory.stretches import stretches
 from aot.plan.stack import declare
 from aot.plan.statics import static_bytes
+from aot.plan.streaming.lives import row_lives
 from aot.target import Target
 from aot.version import __version__
 
@@ -204,7 +205,7 @@ def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
             for n, o in constants.offsets.items()
             if not constants.owners[n]
         ],
-        **({"by_rows": _by_rows(program)} if program.segments else {}),
+        **({"by_rows": _by_rows(program, plan)} if program.segments else {}),
         "buffers": [
             {
                 "tensor": s.root,
@@ -226,11 +227,21 @@ def _apart(program: Program, plan: Plan) -> dict[str, Any]:
     return {"states": kept, "scratch_bytes": scratch_bytes(program, plan, states or ())}
 
 
-def _by_rows(program: Program) -> list[dict[str, Any]]:
-    """The runs of calls that are made row by row."""
+def _by_rows(program: Program, plan: Plan) -> list[dict[str, Any]]:
+    """The runs of calls that are made row by row, with the place and the steps of every row."""
+    lives = row_lives(program, plan)
     return [
-        {"first": s.first, "last": s.last, "steps": len(s.steps), "tensors": list(s.tensors)}
-        for s in program.segments
+        {
+            "first": s.first,
+            "last": s.last,
+            "steps": len(s.steps),
+            "tensors": list(s.tensors),
+            "rows": [
+                {"tensor": t.tensor, "nbytes": t.nbytes, "most": t.most, "places": t.rows}
+                for t in found
+            ],
+        }
+        for s, found in zip(program.segments, lives, strict=True)
     ]
 
 

@@ -183,7 +183,7 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     call = spelling.program.calls[index]
     rowwise = call.rowwise
     assert rowwise is not None
-    given = _given(spelling.program, call, rowwise)
+    given = given_call(spelling.program, call, rowwise)
     function, params = row_wrapper(spelling, given)
     lines = _first(rowwise)
     arguments = [
@@ -250,7 +250,7 @@ def _distances(program: Program, table: Table, call: Call, rowwise: Rowwise) -> 
     return [f"    p.{ctext.ident(member)} = {size};" for member, size in found.items()]
 
 
-def _given(program: Program, call: Call, rowwise: Rowwise) -> Call:
+def given_call(program: Program, call: Call, rowwise: Rowwise) -> Call:
     """The call of the kernel for one row, as its function is declared."""
     if not rowwise.kernel:
         return call

@@ -44,7 +44,8 @@ def spell_run(
     specialise: str,
     owner: str = "",
 ) -> str:
-    """The whole file. `specialise` says whose functions know their parameters: see `_fixed`.
+    """The whole file. `specialise` says whose functions know their parameters: see
+    `specialised` of aot/plan/specialise.py.
 
     The calls of a vendor's region are one call here, see `regions`. A part of another model names
     that as `owner`: it has its headers and is not traced.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -30,13 +29,12 @@ from aot.ir.program import (
     region_name,
 )
 from aot.ir.splits import PartField, Split
+from aot.plan.specialise import Signature, is_null, signature, specialised
 
 #: Characters of a kernel's name in the name of the function that calls it.
 MOST_KERNEL = 34
 #: Begins the names of the texts that a vendor's function for errors is told.
 TOLD = "node_"
-#: What one emitted function is specialised on.
-Signature = tuple[object, ...]
 
 
 @dataclass(slots=True)
@@ -81,7 +79,7 @@ class Spelling:
     def within(self, body: Body, specialise: str) -> Spelling:
         """The spelling of a body: what is collected goes to the same place."""
         assert body.plan is not None
-        fixed = _fixed(body.program, specialise)
+        fixed = specialised(body.program, specialise)
         made = replace(self, program=body.program, plan=body.plan, fixed=fixed)
         made.around = self.root
         return made
@@ -97,7 +95,7 @@ def spelling(
     program: Program, plan: Plan, constants: Constants, headers: Headers, specialise: str
 ) -> Spelling:
     """Nothing spelled yet."""
-    return Spelling(program, plan, constants, headers, fixed=_fixed(program, specialise))
+    return Spelling(program, plan, constants, headers, fixed=specialised(program, specialise))
 
 
 def region(spelling: Spelling, call: Call) -> str:
@@ -128,28 +126,6 @@ def part_head(root: Program, program: Program, head: str, tail: str) -> str:
     return ctext.call(head, declared, tail)
 
 
-def _fixed(program: Program, specialise: str) -> frozenset[int]:
-    """Indices of calls whose function is compiled for their very parameters.
-
-    "none": no call, so a function serves all calls of its signature. "hot": where that costs no
-    code, because the signature has one call, or a tenth of the work is done there and the kernel
-    is not one of those whose loops are assembly anyway. "all": each.
-    """
-    if specialise == "all":
-        return frozenset(range(len(program.calls)))
-    if specialise == "none":
-        return frozenset()
-    count = Counter(_signature(c) for c in program.calls)
-    total = sum(c.macs for c in program.calls)
-    hot = (
-        i
-        for i, c in enumerate(program.calls)
-        if count[_signature(c)] == 1
-        or (0 < total <= 10 * c.macs and not c.kernel.endswith(("__dsp", "__mve")))
-    )
-    return frozenset(hot)
-
-
 def state_slots(program: Program) -> int:
     """Pointers of a context that belong to the vendors' objects."""
     return sum(s.slots for s in program.states)
@@ -172,7 +148,7 @@ def create(spelling: Spelling, state: State) -> str:
     call = state.create
     arguments = [f"state + {slot(spelling.program, state.name)}"]
     for a in call.args:
-        null = isinstance(a, Scalar) and _is_null(a)
+        null = is_null(a)
         arguments.append("NULL" if null else _passed(spelling, a))
     if call.params:
         arguments.append("&" + _params(spelling, call, call.params))
@@ -237,7 +213,7 @@ def step(spelling: Spelling, index: int, call: Call) -> str:
     arguments = [
         _of_part(spelling, number, a, split) if split else _passed(spelling, a)
         for number, a in enumerate(call.args)
-        if not (isinstance(a, Scalar) and _is_null(a))
+        if not is_null(a)
     ]
     if call.params and not fixed:
         arguments.append("&" + _params(spelling, call, call.params))
@@ -314,10 +290,6 @@ def _of_part(spelling: Spelling, number: int, arg: Arg | Scalar | StateArg, spli
     return parts.moved(text, number, arg, tensor, split, spelling.root.threads)
 
 
-def _is_null(arg: Scalar) -> bool:
-    return arg.ctype.replace(" ", "") == "void*"
-
-
 def _value(arg: Scalar) -> str:
     """The C expression of a number, converted to its type."""
     kind = ctext.ctype(arg.ctype)
@@ -392,23 +364,6 @@ def _params(spelling: Spelling, call: Call, params: Params) -> str:
     return spelling.params.setdefault(key, local(spelling.root.name, f"p{len(spelling.params)}"))
 
 
-def _signature(call: Call) -> Signature:
-    """The key by which calls share one C function."""
-    kinds = tuple(_kind(a) for a in call.args)
-    return (call.kernel, call.header, call.instance, kinds, bool(call.params), call.status)
-
-
-def _kind(arg: Arg | Scalar | StateArg) -> str:
-    """The part of the key that an argument is: "state", how a tensor is accessed, "null", or a C
-    type.
-    """
-    if isinstance(arg, StateArg):
-        return "state"
-    if isinstance(arg, Arg):
-        return arg.access.value
-    return "null" if _is_null(arg) else ctext.ctype(arg.ctype)
-
-
 def _wrapper(
     spelling: Spelling, call: Call, specialised: bool, part: Sequence[PartField] = ()
 ) -> str:
@@ -417,7 +372,7 @@ def _wrapper(
     With the fields of a `part` the function makes units `first` to `end` - 1 of the result.
     """
     fixed = _params(spelling, call, call.params) if call.params and specialised else ""
-    key = (*_signature(call), fixed, tuple(part))
+    key = (*signature(call), fixed, tuple(part))
     if key not in spelling.wrappers:
         kernel = ctext.ident(call.kernel)
         number = len(spelling.wrappers)
@@ -446,7 +401,7 @@ def _function(name: str, call: Call, fixed: str, part: Sequence[PartField], rang
     passed: list[str] = []
     begin = ""
     for arg in call.args:
-        if isinstance(arg, Scalar) and _is_null(arg):
+        if is_null(arg):
             passed.append("NULL")
             continue
         label = _label(arg, len(declared))

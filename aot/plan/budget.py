@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NoReturn
 
@@ -14,7 +14,7 @@ from aot.options import Options
 from aot.partition.annotate import PORTABLE
 from aot.partition.result import Partition
 from aot.plan.board_memory import Needs, check_fit, needs_of
-from aot.plan.code_size import code_estimate
+from aot.plan.code_size import alike, largest
 from aot.plan.compiled import Compiled
 from aot.plan.memory.frame import framed, is_framed
 from aot.target import Target
@@ -23,6 +23,8 @@ from aot.vendor.find import backends_of
 
 #: Bytes of stack below which no model runs.
 LEAST_STACK = 192
+#: The part of its estimate that the code of a board's image has in any case.
+SURE = 0.75
 #: Bytes that one object of a C program may have where code and data are within 2 GiB.
 MOST_BYTES = (1 << 31) - (1 << 20)
 
@@ -45,16 +47,18 @@ def check_budgets(compiled: Compiled, options: Options, again: Again) -> None:
     _check_ram(compiled, options, again)
 
 
-def remedies(compiled: Compiled, options: Options, again: Again) -> dict[str, list[str]]:
-    """By budget ("RAM", "flash"), options that make it less, each with the bytes it needs then.
+def remedies(
+    compiled: Compiled, options: Options, again: Again
+) -> dict[str, tuple[int, list[tuple[int, str]]]]:
+    """By budget ("RAM", "flash") the bytes it needs, and (bytes, option) of those that need less.
 
     `compiled` is the model with `options`; `again` compiles it with other ones.
     """
-    needed = _ram_of(compiled)
+    needed, flash = _ram_of(compiled), _flash_of(compiled)
     ram = _ram_trials(compiled, options) if needed is not None else {}
     return {
-        "RAM": _remedies(ram, _ram_of, needed or 0, again),
-        "flash": _remedies(_flash_trials(options), _flash_of, _flash_of(compiled), again),
+        "RAM": (needed or 0, _remedies(ram, _ram_of, needed or 0, again)),
+        "flash": (flash, _remedies(_flash_trials(options), _flash_of, flash, again)),
     }
 
 
@@ -63,9 +67,9 @@ def _remedies(
     bytes_of: Callable[[Compiled], int | None],
     needed: int,
     again: Again,
-) -> list[str]:
-    """For each of `trials`, options by their spelling, the bytes that they need, the fewest first;
-    those that do not compile, need no less than `needed` or have no bound are left out.
+) -> list[tuple[int, str]]:
+    """The bytes that each of `trials`, options by their spelling, needs, the fewest first; those
+    that do not compile, need no less than `needed` or have no bound are left out.
     """
     found = []
     for spelled, options in trials.items():
@@ -75,7 +79,11 @@ def _remedies(
             continue
         if size is not None and size < needed:
             found.append((size, spelled))
-    return [f"{spelled} needs {size} bytes" for size, spelled in sorted(found)]
+    return sorted(found)
+
+
+def _needs_bytes(known: Iterable[tuple[int, str]]) -> list[str]:
+    return [f"{spelled} needs {size} bytes" for size, spelled in known]
 
 
 def _ram_trials(compiled: Compiled, options: Options) -> dict[str, Options]:
@@ -114,7 +122,7 @@ def _check_ram(compiled: Compiled, options: Options, again: Again) -> None:
     assert needed is not None
     if needed <= options.ram:
         return
-    known = _remedies(_ram_trials(compiled, options), _ram_of, needed, again)
+    known = _needs_bytes(_remedies(_ram_trials(compiled, options), _ram_of, needed, again))
     raise TargetError(
         f"--ram {options.ram}: {needed} bytes are needed (arena {arena}, "
         f"variables {needed - arena - stack}, stack {stack})",
@@ -197,8 +205,9 @@ def budgeted(target: Target, options: Options) -> Target:
 
 
 def _flash_of(compiled: Compiled) -> int:
-    """Bytes of constants, and on hosts of code by the estimate."""
-    code = 0 if compiled.target.board else code_estimate(compiled.program, compiled.target)
+    """Bytes of constants, and by the estimate of code unless no board like this was measured."""
+    known = not compiled.target.board or alike(compiled.target)
+    code = sum(compiled.code.values()) if known else 0
     return int(compiled.manifest["memory"]["constants_bytes"]) + code
 
 
@@ -213,26 +222,27 @@ def _flash_trials(options: Options) -> dict[str, Options]:
 def _check_flash(compiled: Compiled, options: Options, again: Again) -> None:
     """Raise TargetError if constants and code are more bytes than `--flash` allows.
 
-    On hosts the bytes of code are an estimate (`code_estimate`); for boards only constants count
-    here, as their linker refuses an image that does not fit. The error names the four nodes with
-    the most bytes of constants.
+    The bytes of code are an estimate. On boards an image is refused here if it is larger even where
+    its code is a quarter less than that: the linker refuses others that do not fit. The error names
+    the four nodes with the most bytes of constants, and what takes most of the code.
     """
     if options.flash is None:
         return
     constants = int(compiled.manifest["memory"]["constants_bytes"])
     code = _flash_of(compiled) - constants
-    if constants + code <= options.flash:
+    sure = constants + code * (SURE if compiled.target.board else 1)
+    if sure <= options.flash:
         return
-    known = _remedies(_flash_trials(options), _flash_of, constants + code, again)
+    trials = _flash_trials(options)
+    known = _needs_bytes(_remedies(trials, _flash_of, constants + code, again))
     sizes = sorted((-int(n["constant_bytes"]), n["call"]) for n in compiled.manifest["nodes"])
     calls = compiled.program.calls
-    largest = [
-        f"{(calls[i].origin.nodes or (calls[i].kernel,))[-1]} {-n}" for n, i in sizes[:4] if n
-    ]
+    nodes = [f"{(calls[i].origin.nodes or (calls[i].kernel,))[-1]} {-n}" for n, i in sizes[:4] if n]
     raise TargetError(
         f"--flash {options.flash}: constants take {constants} bytes"
         + (f", code about {code}" if code else ""),
-        f"nodes with the most bytes: {', '.join(largest)}",
+        f"nodes with the most bytes: {', '.join(nodes)}"
+        + (f"; code: {', '.join([*largest(compiled.code)][:4])}" if code else ""),
         "; ".join([*known, "a quantised model has a quarter of a float32 model's constants"]),
     )
 

@@ -15,7 +15,8 @@ from aot.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """Everything a compilation produced. `files` maps paths in the bundle to their bytes."""
+    """Everything a compilation produced. `files` maps paths in the bundle to their bytes, `code` is
+    the estimate of bytes of code by what takes them."""
 
     name: str
     target: Target
@@ -25,3 +26,4 @@ class Compiled:
     plan: Plan
     files: dict[str, Any]
     manifest: dict[str, Any] = field(default_factory=dict)
+    code: dict[str, int] = field(default_factory=dict)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from aot.errors import BuildError, shell_word
-from aot.plan.code_size import code_estimate
 from aot.plan.compiled import Compiled
 from aot.tools.elf_image import measure_image
 from aot.tools.run import Built
@@ -113,8 +112,9 @@ def _own_variables(built: Built) -> int:
 
 
 def estimate(compiled: Compiled) -> Size:
-    """The size of a model for a target with no toolchain: all exact but the code."""
-    return planned(compiled.manifest, code_estimate(compiled.program, compiled.target))
+    """The size of a model for a target with no toolchain: all exact but the code, on boards with
+    start-up code and runner."""
+    return planned(compiled.manifest, sum(compiled.code.values()))
 
 
 def planned(manifest: dict[str, Any], code: int = 0) -> Size:

@@ -234,12 +234,46 @@ def test_remedies_have_the_bytes_of_a_plan(
     assert main(["report", str(out), "-o", str(file), "--remedies"]) == 0
     found = re.search(r"<code>--objective ram needs (\d+) bytes</code>", file.read_text())
     assert found is not None
+    start = file.read_text().index('aria-label="RAM with each remedy"')
+    bars = re.findall(
+        r'width="([\d.]+)" height="18"', file.read_text()[start:].partition("</svg>")[0]
+    )
+    now = planned(open_out(out).manifest).ram
+    assert float(bars[0]) == 540 and round(540 * int(found[1]) / now, 1) in map(float, bars)
     assert main([str(source), "-o", str(out), *words, "--objective", "ram"]) == 0
     assert planned(open_out(out).manifest).ram == int(found[1])
     source.unlink()
     capsys.readouterr()
     assert main(["report", str(out), "-o", str(file), "--remedies"]) != 0
     assert "the model file is gone" in capsys.readouterr().err
+
+
+def test_rows_are_drawn_over_the_steps_of_their_segment(tmp_path: Path) -> None:
+    """Every row once, inside the picture; the table has the most rows that are there at a step."""
+    source, out = tmp_path / "net.onnx", tmp_path / "out"
+    onnx.save(random_network(2), source)
+    words = ["--target", "cortex-m4", "--objective", "ram", "-q", "--no-configure"]
+    assert main([str(source), "-o", str(out), *words]) == 0
+    memory = open_out(out).manifest["memory"]
+    (segment,) = memory["by_rows"]
+    text = page(open_out(out).manifest)
+    start = text.index('<svg class="memory rows"')
+    root = ET.fromstring(text[start : text.index("</svg>\n</div>", start)] + "</svg>")
+    boxes = [
+        tuple(int(r.attrib[k]) for k in ("x", "y", "width", "height"))
+        for r in root.iterfind(".//g/rect")
+    ]
+    assert len(boxes) == sum(len(t["places"]) for t in segment["rows"]) > 15
+    for x, y, width, height in boxes:
+        assert 0 <= x < x + width <= segment["steps"]
+        assert 0 <= y < y + height <= memory["arena_bytes"]
+    for tensor in segment["rows"]:
+        at = [0] * segment["steps"]
+        for _, first, last in tensor["places"]:
+            for step in range(first, last + 1):
+                at[step] += 1
+        assert max(at) == tensor["most"] > 0
+    assert f">{segment['rows'][0]['nbytes']:,}<" in text[start:]
 
 
 def test_without_vendors_there_is_no_region(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
     return Answer({"file": args.output, "bytes": len(text)}, args.output)
 
 
-def _remedies(out: Path, progress: Progress) -> dict[str, list[str]]:
-    """Options that need less than the bundle in `out` does, by budget, with the bytes they need.
+def _remedies(out: Path, progress: Progress) -> dict[str, tuple[int, list[tuple[int, str]]]]:
+    """By budget the bytes that the bundle in `out` needs, and options that need less, with theirs.
 
     The model is compiled again from its file. ModelError if the file is gone or has changed.
     """

@@ -16,7 +16,7 @@ from aot.ops.registry import load_all
 from aot.tools.report import accelerator
 from aot.tools.report.calls import measures, title
 from aot.tools.report.graph import pictures
-from aot.tools.report.memory import memory_map
+from aot.tools.report.memory import memory_map, row_maps
 
 
 def page(manifest: Mapping[str, Any]) -> str:
@@ -34,6 +34,7 @@ def page(manifest: Mapping[str, Any]) -> str:
         manifest=manifest,
         titles=titles,
         map=memory_map(manifest),
+        segments=row_maps(manifest),
         graphs=pictures(manifest, titles),
         measures=measures(manifest),
         programs=manifest.get("accelerator", ()),

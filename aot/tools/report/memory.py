@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arena over time: every buffer and scratch at its address, and the bytes live at each call."""
+"""The arena over time: every buffer and scratch at its address, and the bytes live at each call;
+where calls are made row by row, every row over the steps of the segment."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 #: Steps between the marks of an axis of calls.
@@ -45,9 +47,52 @@ def memory_map(manifest: Mapping[str, Any]) -> Map | None:
         for own in at[stretch["first"] - begin : stretch["last"] + 1 - begin]:
             own.append(index)
     step = next(s for s in _CALLS if len(at) <= 12 * s)
-    marks = range(0, end, step), range(0, total + 1, 1 << max(0, (total - 1).bit_length() - 3))
+    marks = range(0, end, step), _addresses(total)
     live = [_covered([buffers[i] for i in own]) for own in at]
     return Map(begin, total, buffers, at, live, marks)
+
+
+@dataclass(frozen=True, slots=True)
+class RowMap:
+    """Calls that are made row by row: x counts steps of the segment, y the `total` bytes.
+
+    `tensors` are those of the manifest's record of the segment, `whole` the buffers that the
+    segment leaves as they are, `live` the bytes of rows at each step, `marks` steps and addresses.
+    """
+
+    first: int
+    last: int
+    total: int
+    tensors: Sequence[Mapping[str, Any]]
+    whole: Sequence[Mapping[str, Any]]
+    live: Sequence[int]
+    marks: tuple[Sequence[int], Sequence[int]]
+
+
+def row_maps(manifest: Mapping[str, Any]) -> list[RowMap]:
+    """The maps of the segments; none where an older aotc did not list rows."""
+    memory = manifest["memory"]
+    total = int(memory["arena_bytes"])
+    found = []
+    for segment in memory.get("by_rows", ()):
+        tensors, steps = segment.get("rows", ()), int(segment["steps"])
+        first, last = int(segment["first"]), int(segment["last"])
+        change = [0] * (steps + 1)
+        for tensor in tensors:
+            for _, begin, end in tensor["places"]:
+                change[begin] += tensor["nbytes"]
+                change[end + 1] -= tensor["nbytes"]
+        whole = [s for s in memory["buffers"] if s["first"] <= last and s["last"] >= first]
+        step = next(s for s in _CALLS if steps <= 12 * s)
+        marks = range(0, steps, step), _addresses(total)
+        live = list(accumulate(change[:-1]))
+        found += [RowMap(first, last, total, tensors, whole, live, marks)] if tensors else []
+    return found
+
+
+def _addresses(total: int) -> Sequence[int]:
+    """The marks of an axis of `total` bytes."""
+    return range(0, total + 1, 1 << max(0, (total - 1).bit_length() - 3))
 
 
 def _covered(buffers: Sequence[Mapping[str, Any]]) -> int:
