@@ -25,7 +25,7 @@ from aot.plan.budget import check_budgets
 from aot.plan.compiled import Compiled
 from aot.target import Target, load_target
 from aot.tools import build as tree
-from aot.tools.compiler import settings
+from aot.tools.compiler import check, settings
 from aot.tools.emulate import check_cpu, is_native
 from aot.tools.record import MANIFEST, as_written, file_digest, record_of
 from aot.tools.report import render
@@ -151,6 +151,8 @@ def compile_to(
     tools = (
         tree.find_tools(target.packages, target.compiler, options.compiler) if configure else None
     )
+    if configure and options.compiler:
+        check(options.compiler, target)
     change = tree.Tree(out)
     change.check()
     if isinstance(source, Path) and _below(source, out / "bundle"):
@@ -178,7 +180,7 @@ def compile_to(
         replace_file(out / tree.RECORD, record.encode())  # not through a link
         if tools is not None:
             progress("configure")
-            chosen = settings(out, options.compiler) if target.native() else ()
+            chosen = settings(out, options.compiler, target)
             tree.configure(out, tools, _toolchain(out, target), settings=chosen)
         change.keep()
     tree.drop_products(out, old)

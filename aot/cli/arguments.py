@@ -279,7 +279,7 @@ COMPILE: tuple[Argument, ...] = (
         "--compiler",
         metavar="zig|gcc|clang|PATH",
         default="",
-        help="the C compiler that CMake is given, for targets of this machine (CC, else CMake's)",
+        help="the C compiler that CMake is given; gcc is the target's own (CC, else CMake's)",
     ),
     _row(
         "--package",

@@ -194,7 +194,8 @@ if(AOT_BUILD_RUNNER)
   endforeach()
   set_property(SOURCE ${{board}} APPEND PROPERTY COMPILE_OPTIONS -Os
     -fno-lto # its symbols are named in assembly too
-    -fno-tree-loop-distribute-patterns) # or gcc makes a call of libc's large strlen
+    # or the compiler makes a call of libc's large strlen
+    $<IF:$<C_COMPILER_ID:GNU>,-fno-tree-loop-distribute-patterns,-fno-builtin>)
   # The entries run once a run: small is better.
   set_property(SOURCE src/{name}.c APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
   set_target_properties({name}-runner PROPERTIES OUTPUT_NAME {name})

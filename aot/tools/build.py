@@ -25,7 +25,7 @@ from typing import Any
 
 from aot import textfile
 from aot.emit_c.write import MAKE_ROOM, NO_SPACE, remove, unwritable
-from aot.errors import AotError, BuildError, UnsupportedError
+from aot.errors import AotError, BuildError
 from aot.tools.compiler import is_found
 
 if sys.platform != "win32":
@@ -59,16 +59,11 @@ def find_tools(
     """cmake, a C compiler and make or ninja; BuildError says what is missing and what installs it.
 
     `packages` are the apt packages that build for the target, `compiler` its cross compiler, and
-    `asked` the compiler of this machine that the user names.
+    `asked` the compiler that the user names, which `aot/tools/compiler.py` checks.
     """
     cmake = _cmake("; --no-configure needs none")
     if not asked:
         _check_compiler(packages, compiler)
-    elif compiler:
-        what = f"--compiler {asked}: the target is built with {compiler}"
-        raise UnsupportedError(
-            what, hint="--compiler is for targets of this machine; CC names another cross compiler"
-        )
     if os.environ.get("CMAKE_GENERATOR"):
         return Tools(cmake)
     if shutil.which("make"):
