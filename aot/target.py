@@ -41,6 +41,13 @@ SIMD = ("", "dsp", "mve", "dot")
 USES = ("code", "weights", "data", "arena", "stack")
 
 
+#: Arm cores, and names of their architectures, without the whole of Thumb-2.
+_THUMB1 = (
+    *("cortex-m0", "cortex-m0plus", "cortex-m1", "cortex-m23"),
+    *("armv6-m", "armv6s-m", "armv8-m.base"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """One memory of a chip: `bytes` large, `speed` relative to the fastest, linker `section`.
@@ -102,6 +109,12 @@ class Target:
     def board(self) -> bool:
         """Whether there is no operating system: an image with its own start-up code is linked."""
         return self.system == "none"
+
+    @property
+    def thumb1(self) -> bool:
+        """Whether `cflags` name an Arm core without the whole of Thumb-2."""
+        cpus = [f.partition("=")[2] for f in self.cflags if f.startswith(("-mcpu=", "-march="))]
+        return any(c.partition("+")[0] in _THUMB1 for c in cpus)
 
     def native(self) -> bool:
         """Whether this machine is of the target's architecture and system."""

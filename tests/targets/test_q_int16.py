@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,16 @@ from aot.npz import read_npz
 from quant_graphs import S8, S16, Net, quantised_values, scales
 from targets.images import need_tools
 
+FULL = pytest.mark.skipif(not os.environ.get("AOT_FULL"), reason="AOT_FULL is not set")
 RNG = np.random.default_rng(15)
 #: Plain C without FPU, DSP instructions and vectors; both arithmetics where a core has a form of
 #: its own for each.
 CASES = (
-    ("cortex-m0", "onnx"),
-    ("cortex-m4", "onnx"),
     ("cortex-m33", "tflite"),
     ("cortex-m55", "onnx"),
     ("cortex-m55", "tflite"),
+    pytest.param("cortex-m0", "onnx", marks=FULL),
+    pytest.param("cortex-m4", "onnx", marks=FULL),
 )
 ZERO = S16(-300)
 KERNELS = ("aot_qconv_s16", "aot_qdwconv_s16", "aot_qfc_s16")

@@ -36,7 +36,11 @@ def test_no_target_is_forgotten() -> None:
     assert others | set(ALL) == set(names())
 
 
-@pytest.mark.parametrize("name", EVERY)
+#: Cores that others stand for in the rest of `make test`: flags, start-up code and emulator.
+ALIKE = ("cortex-m85", "rv32imafcv")
+
+
+@pytest.mark.parametrize("name", [*EVERY, *ALIKE])
 def test_verify(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = digits(name, folder)
     assert main(["verify", str(out)]) == 0, capsys.readouterr().err

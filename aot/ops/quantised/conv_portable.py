@@ -17,6 +17,8 @@ from aot.ops.quantised.shapes import QCall, QConv, padded
 
 #: Scratch of a depthwise convolution stays below this many bytes where that costs little.
 SMALL_SCRATCH = 512
+#: The `cpu` of a QConv for all cores without the whole of Thumb-2, whose registers are few.
+THUMB1 = "cortex-m0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Tile:
 def tile(arch: str, cpu: str, pixels: int) -> Tile:
     """The tile for the core of a target and a number of pixels."""
     if arch == "arm":
-        if cpu == "cortex-m0":
+        if cpu == THUMB1:
             return Tile(1, 4, planar=True)
         return Tile(min(pixels, 2), 4)
     if arch.startswith("riscv"):

@@ -25,8 +25,6 @@ MARGIN, HOST_MARGIN = 8, 2
 #: Words of stack of the functions that make a part of a call which threads share: the job, the
 #: pool's function, the part's, pointers that were moved.
 SHARED = 48
-#: Cores without the whole of Thumb-2.
-_THUMB1 = ("cortex-m0", "cortex-m1", "cortex-m23", "armv6-m", "armv6s-m", "armv8-m.base")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +51,7 @@ def family(target: Target) -> str:
         return "arm"
     if target.simd == "mve":
         return "helium"
-    cpus = [f.partition("=")[2] for f in target.cflags if f.startswith(("-mcpu=", "-march="))]
-    small = any(c.partition("+")[0] in (*_THUMB1, "cortex-m0plus") for c in cpus)
-    return "thumb1" if small else "thumb2"
+    return "thumb1" if target.thumb1 else "thumb2"
 
 
 @cache

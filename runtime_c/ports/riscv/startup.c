@@ -5,9 +5,14 @@
 /* Compilers differ in whether -march=rv32imac includes the CSR instructions. */
 #define WITH_CSR(text) ".option push\n.option arch, +zicsr\n" text ".option pop\n"
 
+#ifdef __riscv_vector
+#define UNITS "0x2200" /* mstatus.FS and VS */
+#else
+#define UNITS "0x2000" /* mstatus.FS */
+#endif
 #ifdef __riscv_flen
-#define FPU_ON /* mstatus.FS */                                                                    \
-    "li t0, 0x2000\n"                                                                              \
+#define FPU_ON                                                                                     \
+    "li t0, " UNITS "\n"                                                                           \
     "csrs mstatus, t0\n"                                                                           \
     "csrw fcsr, zero\n"
 #else
