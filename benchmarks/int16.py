@@ -2,12 +2,15 @@
 """Integer networks with activations of 16 bits beside the same with 8 bits, on microcontrollers
 under QEMU: instructions.
 
-    AOT_TEST_MODELS=<folder> python benchmarks/int16.py [--target T …] [--layers] [MODEL …]
+    AOT_TEST_MODELS=<folder> [AOT_CMSIS_NN_ROOT=<folder>] \
+        python benchmarks/int16.py [--target T …] [--layers] [MODEL …]
 
 Each MLPerf Tiny network in int8 and with int16 activations and int8 weights (16x8, as TensorFlow
 Lite calls it), `--requant tflite`. The second is made of the first: every activation keeps the
 range that its int8 quantised values have, symmetric around zero in 65535 steps, weights stay as
-they are, and biases are the same real numbers in the new units. Exits 1 if a 16x8 network takes
+they are, and biases are the same real numbers in the new units. With AOT_CMSIS_NN_ROOT `--layers`
+counts the library's own function for every convolution and product, too, on operands of the same
+sizes (cmsis_nn_s16.c). Exits 1 if a 16x8 network takes
 over 1.9 times the instructions of the int8 one on Cortex-M4.
 """
 
@@ -15,18 +18,28 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
 import aot
+from aot.target import load_target
 from aot.tools.bench import Board, bench, bench_nodes
-from aot.tools.run import open_out
+from aot.tools.run import Built, open_out
 
+HERE = Path(__file__).resolve().parent
+#: Files of the library for floats.
+FLOATS = re.compile("_(f16|f32|flt)[.]c$")
+#: Calls that are a convolution or a product.
+PRODUCT = re.compile("aot_q(conv|dwconv|fc)_")
 NETWORKS = ("ad", "kws", "ic", "vww", "sww")
 TARGETS = ("cortex-m4", "cortex-m33", "cortex-m55")
 MOST = {"cortex-m4": 1.9}
@@ -96,25 +109,84 @@ def _holds_int32(node: onnx.NodeProto, constants: dict[str, np.ndarray]) -> bool
     return held is not None and held.dtype == np.int32
 
 
-def measure(model: Path, target: str, layers: bool) -> tuple[int, int]:
+def geometry(model: Path) -> list[tuple[int, ...]]:
+    """The convolutions and products as rows of `layer` in cmsis_nn_s16.c."""
+    graph = onnx.shape_inference.infer_shapes(onnx.load(model)).graph
+    shapes = {
+        v.name: [d.dim_value for d in v.type.tensor_type.shape.dim]
+        for v in [*graph.value_info, *graph.input, *graph.output]
+    }
+    weights = {i.name: list(i.dims) for i in graph.initializer}
+    held = {n.output[0]: weights.get(n.input[0]) for n in graph.node}
+    rows = []
+    for node in graph.node:
+        w = held.get(node.input[1]) if node.op_type in ("Conv", "MatMul") else None
+        if w is None:
+            continue
+        if node.op_type == "MatMul":
+            rows.append((2, w[0], 1, 1, w[1], *(1,) * 6, 0, 0))
+            continue
+        attrs = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        x, y = shapes[node.input[0]], shapes[node.output[0]]
+        deep = int(attrs.get("group", 1) > 1)
+        moves = *attrs.get("strides", (1, 1)), *attrs.get("pads", (0, 0, 0, 0))[:2]
+        rows.append((deep, *x[1:], *y[1:], *w[2:], *moves))
+    return rows
+
+
+def by_library(model: Path, built: Built, root: Path) -> list[float]:
+    """Instructions of CMSIS-NN for every convolution and product of a model, in its order."""
+    target, board = load_target(str(built.target["name"])), built.out / "bundle" / "board"
+    sources = [p for p in root.glob("Source/**/*.c") if not FLOATS.search(p.name)]
+    with tempfile.TemporaryDirectory(prefix="int16-") as folder:
+        table = "".join("{" + ", ".join(map(str, row)) + "},\n" for row in geometry(model))
+        (Path(folder) / "layers.h").write_text(table)
+        image = Path(folder) / "layers.elf"
+        words: list[Any] = [target.compiler, *target.cflags, *target.ldflags, "-O2", "-w"]
+        words += [f"-I{p}" for p in (root / "Include", board, folder)]
+        words += ["-ffunction-sections", "-Wl,--gc-sections", "-nostartfiles"]
+        words += ["-fno-tree-loop-distribute-patterns"]  # memset of the start-up code
+        words += [f"-T{board / 'link.ld'}", HERE / "cmsis_nn_s16.c"]
+        words += [board / "startup.c", board / "semihost.c", *sources]
+        subprocess.run([*words, "-o", image], check=True)
+        emulator = [*target.emulator, "-icount", "shift=0", "-nographic", "-monitor", "none"]
+        emulator += ["-serial", "none", "-semihosting-config", "enable=on,target=native"]
+        done = subprocess.run(
+            [*emulator, "-kernel", image], capture_output=True, text=True, check=True, timeout=60
+        )
+    hz = target.tick_hz or 1_000_000_000
+    return [int(n) * 1e9 / hz for n in (done.stdout + done.stderr).split()]
+
+
+def table_of_layers(model: Path, built: Built, root: Path | None) -> Iterator[str]:
+    """A line per call, and what the library takes for a convolution or product."""
+    theirs = iter(by_library(model, built, root) if root else ())
+    for cost in bench_nodes(built, 1):
+        known = PRODUCT.match(cost.kernel) and next(theirs, None)
+        beside = f"{known:12.0f}  {known / cost.amount:.2f}" if known else ""
+        yield f"    {cost.amount:12.0f}  {cost.kernel:20} {beside}"
+
+
+def measure(model: Path, target: str, root: Path | None, layers: bool) -> tuple[int, int]:
     """(instructions of one run, its multiplications)."""
     with tempfile.TemporaryDirectory(prefix="int16-") as folder:
         bundle = aot.compile(model, folder, target=target, requant="tflite").build()
         built = open_out(bundle.out)
         board = bench(built, 1)
         assert isinstance(board, Board)
-        for cost in bench_nodes(built, 1) if layers else ():
-            print(f"    {cost.amount:12.0f}  {cost.kernel}")
+        for line in table_of_layers(model, built, root) if layers else ():
+            print(line)
         return board.instructions[-1], sum(n["macs"] for n in bundle.manifest["nodes"])
 
 
-def network(name: str, folder: Path, target: str, layers: bool) -> bool:
+def network(name: str, folder: Path, root: Path | None, target: str, layers: bool) -> bool:
     """Print a line of the table; whether the bound is kept."""
     narrow = folder / f"mlperf_{name}_int8.onnx"
     with tempfile.TemporaryDirectory(prefix="int16-") as made:
         path = Path(made) / f"{name}_16x8.onnx"
         onnx.save(widened(onnx.load(narrow)), path)
-        (eight, macs), (sixteen, _) = (measure(m, target, layers) for m in (narrow, path))
+        eight, macs = measure(narrow, target, None, layers)
+        sixteen, _ = measure(path, target, root, layers)
     ratio, most = sixteen / eight, MOST.get(target)
     good = most is None or ratio <= most
     cells = f"{eight / 1e6:.3f} | {eight / macs:.2f} | {sixteen / 1e6:.3f} | {sixteen / macs:.2f}"
@@ -132,14 +204,15 @@ def main() -> int:
     if not named:
         print("AOT_TEST_MODELS is not set", file=sys.stderr)
         return 2
-    good = True
+    library, good = os.environ.get("AOT_CMSIS_NN_ROOT"), True
+    root = Path(library) if library else None
     for target in a.target or TARGETS:
         print(
             f"{target}\n\n| network | int8: M instructions | per multiplication "
             "| 16x8: M instructions | per multiplication | ratio |\n|-|-|-|-|-|-|"
         )
         for name in a.models or NETWORKS:
-            good = network(name, Path(named), target, a.layers) and good
+            good = network(name, Path(named), root, target, a.layers) and good
         print()
     return 0 if good else 1
 
