@@ -39,6 +39,8 @@ SIMD = ("", "dsp", "mve", "dot")
 
 #: What a memory may be for: `data` is .data and .bss, `arena` the built-in one.
 USES = ("code", "weights", "data", "arena", "stack")
+#: What a memory may be for besides, which no board needs: a copy of the functions of a run.
+HOT = "hot"
 
 
 #: Arm cores, and names of their architectures, without the whole of Thumb-2.
@@ -360,10 +362,11 @@ def _memory(table: Any, where: str) -> Memory:
     if not isinstance(address, int) or isinstance(address, bool) or not 0 <= address < 1 << 63:
         raise TargetError(f"address {address!r} of memory {name} is no address", where)
     use = table.get("use", [])
-    wrong = [u for u in use if u not in USES] if isinstance(use, list) else [use]
+    known = (*USES, HOT)
+    wrong = [u for u in use if u not in known] if isinstance(use, list) else [use]
     if wrong:
         raise TargetError(
-            f"use {wrong[0]!r} of memory {name} is unknown", where, f"known: {', '.join(USES)}"
+            f"use {wrong[0]!r} of memory {name} is unknown", where, f"known: {', '.join(known)}"
         )
     size = _bytes(table["size"], "size", where)
     return Memory(name, size, float(speed), section, address, tuple(use))

@@ -22,6 +22,8 @@ LEVEL = "-O2"
 WEIGHTS_ALIGN = 16
 #: Where the built-in arena goes unless the memory it is placed in names a section.
 ARENA = ".bss.aot_arena"
+#: Where the functions of a run go, likewise.
+HOT_CODE = ".aot_hot"
 _SHARED = ("board.h", "measure.h", "runner.c", "self_test.h", "semihost.c", "trace.h")
 
 
@@ -44,12 +46,15 @@ def board_files(target: Target, needs: Needs, flash: int | None = None) -> dict[
     return files
 
 
-def arena_attribute(target: Target, needs: Needs) -> str:
-    """Definition of AOT_ARENA_ATTR for CMake, "" where the compiler places the arena."""
+def section_definitions(target: Target, needs: Needs) -> str:
+    """Definitions of AOT_ARENA_ATTR and AOT_HOT for CMake; "" where the compiler places all."""
     if not target.board:
         return ""
-    section = place(target, needs).arena.section or ARENA
-    return f'"AOT_ARENA_ATTR=AOT_SECTION(\\"{section}\\")"'
+    placed = place(target, needs)
+    sections = {"AOT_ARENA_ATTR": placed.arena.section or ARENA}
+    if placed.hot is not None:
+        sections["AOT_HOT"] = placed.hot.section or HOT_CODE
+    return " ".join(f'"{n}=AOT_SECTION(\\"{s}\\")"' for n, s in sections.items())
 
 
 def linker_script(target: Target, placed: Placement, flash: int | None = None) -> str:
@@ -73,9 +78,29 @@ def linker_script(target: Target, placed: Placement, flash: int | None = None) -
         arena=arena,
         arena_section=section,
         stack=placed.stack.name,
+        hot=_hot(placed),
         stack_bytes=target.stack,
         room=_room(placed) + (_BUDGET.format(flash=flash) if flash is not None else ""),
     )
+
+
+def _hot(placed: Placement) -> str:
+    """The section of the functions of a run, which start-up code copies; without one, no bytes."""
+    if placed.hot is None:
+        return "".join(f"    aot_hot_{end} = aot_code_start;\n" for end in ("start", "end", "load"))
+    section = placed.hot.section or HOT_CODE
+    return _HOT.format(section=section, hot=placed.hot.name, code=placed.code.name)
+
+
+_HOT = """\
+    .hot : ALIGN(8) {{
+        aot_hot_start = .;
+        *({section})
+        . = ALIGN(8);
+        aot_hot_end = .;
+    }} > {hot} AT> {code}
+    aot_hot_load = LOADADDR(.hot);
+"""
 
 
 def _room(placed: Placement) -> str:
@@ -91,7 +116,7 @@ def _room(placed: Placement) -> str:
 _TOO_LARGE = "the image exceeds --flash {flash}: build without it, then `aotc size`"
 _BUDGET = f"""\
 aot_flash_used = SIZEOF(.text) + SIZEOF(.weights) + SIZEOF(.rodata) + SIZEOF(.ARM.exidx)
-    + SIZEOF(.data);
+    + SIZEOF(.data) + SIZEOF(.hot);
 ASSERT(aot_flash_used <= {{flash}}, "{_TOO_LARGE}")
 """
 
@@ -112,6 +137,7 @@ SECTIONS {{
         aot_code_end = .;
     }} > {code}
 
+{hot}
     .weights : ALIGN(16) {{
         *(.rodata.*_weights)
     }} > {weights}

@@ -16,6 +16,7 @@ from aot.ir.program import WAITS, Body, Call, Program, Role, Tensor
 from aot.options import Options
 from aot.partition.result import Partition
 from aot.plan import slices, threads
+from aot.plan.board_memory import needs_of, record
 from aot.plan.fallback import RegionFallback, portable_bytes
 from aot.plan.memory.states import scratch_bytes, state_places
 from aot.plan.memory.stretches import stretches
@@ -188,6 +189,7 @@ def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
     """
     caller = interface.inputs(program) + interface.outputs(program)
     constants = place_constants(program, target.byte_order)
+    needs = needs_of(program, plan.arena_bytes, constants.nbytes)
     return {
         "arena_bytes": plan.arena_bytes,
         "lower_bound_bytes": plan.lower_bound_bytes,
@@ -199,6 +201,7 @@ def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
         "constants_bytes": constants.nbytes,
         "alignment": plan.alignment,
         "memories": [{"name": "arena", "bytes": plan.arena_bytes}],
+        **({"places": record(target, needs)} if target.board else {}),
         **_apart(program, plan),
         "stored": [
             {"offset": o, "bytes": constants.tensors[n].nbytes, "align": constants.tensors[n].align}

@@ -366,7 +366,7 @@ def _values(
         "board": target.board,
         "emulator": ctext.plain(" ".join(target.emulator)),
         "image": board.image_cmake(name, target) if target.board else "",
-        "arena_attribute": board.arena_attribute(
+        "sections": board.section_definitions(
             target, _needs(program, plan, constants, vendors.memory)
         ),
         "runner_io_bytes": io_bytes(program),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from aot.errors import TargetError
 from aot.ir.program import Program
-from aot.target import Memory, Target
+from aot.target import HOT, Memory, Target
 
 #: Bytes kept free for start-up code and kernels where constants share a memory with code.
 CODE_ROOM = 49152
@@ -27,13 +27,17 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The memory of each use. `lacking` are (use, bytes too many, the memory that came closest)."""
+    """The memory of each use. `lacking` are (use, bytes too many, the memory that came closest).
+
+    `hot` is the memory to which start-up code copies the functions of a run, if there is one.
+    """
 
     code: Memory
     weights: Memory
     data: Memory
     arena: Memory
     stack: Memory
+    hot: Memory | None = None
     lacking: tuple[tuple[str, int, Memory], ...] = ()
 
 
@@ -65,7 +69,24 @@ def place(target: Target, needs: Needs) -> Placement:
     data = choose("data", needs.io + DATA_ROOM)
     code = choose("code", 0)
     weights = choose("weights", needs.constants, CODE_ROOM if _shared(target.memories) else 0)
-    return Placement(code, weights, data, arena, stack, tuple(lacking))
+    hot = next((m for m in target.memories if HOT in m.use and m != code), None)
+    return Placement(code, weights, data, arena, stack, hot, tuple(lacking))
+
+
+def record(target: Target, needs: Needs) -> list[dict[str, object]]:
+    """Where the built-in image has constants, variables and arena: a record of the manifest each.
+
+    `bytes` are known before a build; constants are read once in every run at least, and an access
+    takes `speed` times one of the fastest memory.
+    """
+    placed = place(target, needs)
+    known = {"weights": needs.constants, "data": needs.io, "arena": needs.arena}
+    known["stack"] = target.stack
+    held: dict[str, Memory] = {use: getattr(placed, use) for use in known}
+    return [
+        {"use": use, "memory": m.name, "address": m.address, "speed": m.speed, "bytes": known[use]}
+        for use, m in held.items()
+    ]
 
 
 def _shared(memories: Sequence[Memory]) -> bool:

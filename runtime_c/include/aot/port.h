@@ -17,15 +17,21 @@
 #endif
 #endif
 
+/* Where the functions of a run are, all that compute and their helpers: a section that start-up
+ * code of yours copies to fast memory, `-DAOT_HOT='AOT_SECTION(".itcm")'`. */
+#ifndef AOT_HOT
+#define AOT_HOT
+#endif
+
 /* A function that must stay one: kernels specialised once and called often. It is also what keeps
  * the arena's effective types apart: accesses of two kernels never meet in one function. */
 #ifndef AOT_NOINLINE
 #if defined(__GNUC__)
-#define AOT_NOINLINE __attribute__((noinline))
+#define AOT_NOINLINE __attribute__((noinline)) AOT_HOT
 #elif defined(_MSC_VER)
 #define AOT_NOINLINE __declspec(noinline)
 #else
-#define AOT_NOINLINE
+#define AOT_NOINLINE AOT_HOT
 #endif
 #endif
 

@@ -11,6 +11,8 @@
 /* -- From the linker script ------------------------------------------------------------------- */
 
 extern unsigned char aot_code_start[], aot_code_end[];   /* instructions */
+extern unsigned char aot_hot_start[], aot_hot_end[];     /* those copied to fast memory, */
+extern const unsigned char aot_hot_load[];               /* and where from */
 extern unsigned char aot_stack_limit[], aot_stack_top[]; /* the stack grows down */
 extern unsigned char aot_data_start[], aot_data_end[];   /* initialised variables */
 extern const unsigned char aot_data_load[];              /* their initial values */

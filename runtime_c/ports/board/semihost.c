@@ -85,6 +85,7 @@ __attribute__((used)) void aot_start(void) { /* start-up code calls it, in assem
     int code;
     guard[0] = guard[1] = GUARD;
     set(aot_data_start, aot_data_end, aot_data_load);
+    set(aot_hot_start, aot_hot_end, aot_hot_load);
     set(aot_bss_start, aot_bss_end, NULL);
     set(aot_arena_start, aot_arena_end, NULL);
     code = main();
@@ -97,8 +98,9 @@ __attribute__((used)) void aot_start(void) { /* start-up code calls it, in assem
 
 /* Whether a word of the stack may be a return address. */
 static int is_code(uintptr_t word) {
-    return word > (uintptr_t)aot_code_start + 64 && word < (uintptr_t)aot_code_end &&
-           (word & CODE_BIT) == CODE_BIT;
+    const int slow = word > (uintptr_t)aot_code_start + 64 && word < (uintptr_t)aot_code_end;
+    const int hot = word > (uintptr_t)aot_hot_start && word < (uintptr_t)aot_hot_end;
+    return (slow || hot) && (word & CODE_BIT) == CODE_BIT;
 }
 
 void aot_fault_end(const uintptr_t *stack) {
