@@ -80,7 +80,7 @@ def linker_script(target: Target, placed: Placement, flash: int | None = None) -
         stack=placed.stack.name,
         hot=_hot(placed),
         stack_bytes=target.stack,
-        room=_room(placed) + (_BUDGET.format(flash=flash) if flash is not None else ""),
+        room=_room(placed) + (_budget(placed, flash) if flash is not None else ""),
     )
 
 
@@ -113,10 +113,15 @@ def _room(placed: Placement) -> str:
     return f'ASSERT({end} <= aot_stack_limit, "{text}: variables and arena leave too little")\n'
 
 
+def _budget(placed: Placement, flash: int) -> str:
+    """The check that the image takes at most `flash` bytes of what is loaded."""
+    return _BUDGET.format(flash=flash, hot=" + SIZEOF(.hot)" if placed.hot else "")
+
+
 _TOO_LARGE = "the image exceeds --flash {flash}: build without it, then `aotc size`"
 _BUDGET = f"""\
 aot_flash_used = SIZEOF(.text) + SIZEOF(.weights) + SIZEOF(.rodata) + SIZEOF(.ARM.exidx)
-    + SIZEOF(.data) + SIZEOF(.hot);
+    + SIZEOF(.data){{hot}};
 ASSERT(aot_flash_used <= {{flash}}, "{_TOO_LARGE}")
 """
 
