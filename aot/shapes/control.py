@@ -36,7 +36,7 @@ from aot.shapes.dynamic.control_flow import (
     steps_of_scan,
 )
 from aot.shapes.dynamic.dims import INT64, DynamicDims, refused
-from aot.shapes.dynamic.loop_states import keep_sizes, pass_sizes, stack_appended
+from aot.shapes.dynamic.loop_states import grow_to_bounds, keep_sizes, pass_sizes, stack_appended
 from aot.shapes.evaluate import Invalid
 from aot.shapes.loop_unroll import MOST, release_captures
 from aot.shapes.partial_values import Known, lookup
@@ -172,16 +172,33 @@ class Control:
             _truncate(noted, before)
             release_captures(first)
             node.attributes["body"] = ir.AttrGraph("body", body)
-            if self._stack_appended(node):
+            if self._replaced(node, stack_appended(self._containers.steps, node)):
                 return True
-            return self._alike(node, thawed=True)
+            body = body.clone(allow_outer_scope_values=True)
+            return self._thawed(node, body)
         finally:
             if attribute(node, "body") is not body:
                 release_captures(body)
 
-    def _stack_appended(self, node: ir.Node) -> bool:
-        """Let a Loop stack what it appends to states; whether it did, and others took its place."""
-        made = stack_appended(self._containers.steps, node)
+    def _thawed(self, node: ir.Node, body: ir.Graph) -> bool:
+        """Type a Loop whose steps make shapes of their own, or whose states grow up to a bound.
+
+        Tells whether other nodes have taken its place; `body` is its body as nobody rewrote it.
+        """
+        noted = self._noted()
+        before = [len(n) for n in noted]
+        try:
+            return self._alike(node, thawed=True)
+        except UnsupportedError:
+            most = most_steps(self._dims, node)
+            made = grow_to_bounds(self._dims, self._containers.steps, node, body, most)
+            if not self._replaced(node, made):
+                raise
+            _truncate(noted, before)
+            return True
+
+    def _replaced(self, node: ir.Node, made: Sequence[ir.Value]) -> bool:
+        """Let values in front of a node take the place of its results; whether there are any."""
         for index, value in enumerate(made):
             self._containers.give(node, value, index)
         return bool(made)

@@ -43,7 +43,7 @@ from aot.shapes.geometry import counts_text, geometry_problem
 from aot.shapes.infer_node import NodeError, infer_as, infer_node
 from aot.shapes.known_late import KnownLate
 from aot.shapes.limits import SMALL_ELEMENTS, excess
-from aot.shapes.partial_values import Known, PartialValues, lookup, propagate
+from aot.shapes.partial_values import Known, PartialValues, lookup, propagate, settle
 from aot.shapes.reference import Unknown
 from aot.shapes.signatures import type_problem
 from aot.shapes.types import Rule, Type, TypedAs, infer_types
@@ -95,6 +95,8 @@ def infer(
     raise_all(errors)
     hand_on(sweep.dims, model.graph, states or {})
     sweep.dims.finish(model.graph)
+    for graph in [model.graph, *subgraphs(model.graph)]:
+        settle(graph, sweep.partial_values)
     assert_typed(model)
 
 

@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 
 from aot.ir.deferred_import import ir
+from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, constant, is_typed, shape_of, static_shape
 from aot.ir.operators import Moves, element_places, moved_places, rearranged_places, trait_of
 from aot.shapes.evaluate import evaluate, is_computable, reads_shape
@@ -91,6 +92,26 @@ def propagate(node: ir.Node, partial_values: PartialValues) -> None:
             partial_values[value] = Known(known.data)
         elif known.mask.any():
             partial_values[value] = known
+
+
+def settle(graph: ir.Graph, partial_values: PartialValues) -> None:
+    """Let nodes of a typed graph read constants instead of integers that are known.
+
+    Folding knows values of constants only, and the element of a shape may be known where another
+    one is not.
+    """
+    edit = Editor(graph)
+    for node in graph:
+        for value in node.outputs:
+            known = partial_values.get(value)
+            if known is None or not known.full or known.data.dtype.kind not in "iu":
+                continue
+            if value.dtype is None or known.data.shape != static_shape(value):
+                continue
+            if constant(value) is None and value.uses():
+                new = edit.const(known.data, str(value.name), value.dtype)
+                for use in list(value.uses()):
+                    use.node.replace_input_with(use.idx, new)
 
 
 def _too_big(value: ir.Value) -> bool:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from aot.ir.deferred_import import ir
-from aot.ir.graph_edit import single_use
-from aot.ir.graph_nodes import attribute, shape_of
+from aot.ir.graph_edit import Editor, attribute_of, single_use
+from aot.ir.graph_nodes import DYNAMIC, attribute, dtype_of, is_typed, set_type, shape_of
 from aot.ir.operators import Interface
 from aot.shapes.cures import sizings
 from aot.shapes.dynamic.control_flow import behind
-from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
+from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, no_bound, refused
 from aot.shapes.dynamic.equality_constraints import fitted, require_equal
 from aot.shapes.loop_unroll import Steps
 
@@ -45,6 +47,9 @@ def keep_sizes(
         before = x.run_sizes(states[index]) if index < len(states) else {}
         found: Axes = {}
         for axis, n in x.run_sizes(value).items():
+            limits = x.interval(n)
+            if limits is not None and limits.low.min() == shape_of(value)[axis]:
+                continue  # it is surely as long as its bound
             known = [m for m in (before.get(axis), *outside) if m is not None]
             same = next((m for m in known if x.same(m, n)), None)
             if same is None and n.graph is not body:
@@ -133,3 +138,97 @@ def _joined(steps: Steps, node: ir.Node, first: ir.Value, stack: ir.Value, axis:
     if shape[axis] == 0:
         return flat
     return steps.add("Concat", [first, flat], {"axis": axis}, before=node)
+
+
+def grow_to_bounds(
+    x: DynamicDims, steps: Steps, node: ir.Node, body: ir.Graph, most: int | None
+) -> list[ir.Value]:
+    """The results of a Loop in front of `node` whose growing states are at their bounds, with the
+    rows they have as states of their own; none if no state grows. KnownLate if nothing bounds the
+    steps.
+
+    The body of `node` has been typed for its first states. What a step adds to them is what each
+    of at most `most` steps may add; a run compares. `body` is as it was before.
+
+    Before: s = Loop(m, c, s0, body={s1 -> s2})
+    After: t, n = Loop(m, c, Pad(s0), 1, body={t1, n1 -> s1 = t1[:n1]; …; Pad(s2), Shape(s2)[0]})
+           s = t[:n]
+    """
+    tried: ir.Graph = attribute(node, "body")
+    found = [
+        (i, _grown_along(state, tried.outputs[1 + i])) for i, state in enumerate(node.inputs[2:])
+    ]
+    growing = [(i, axis) for i, axis in found if axis is not None]
+    if not growing:
+        return []
+    if most is None:
+        raise no_bound(node, "how often the loop runs, and its states grow, depends on the data")
+    body = body.clone(allow_outer_scope_values=True)
+    inputs, count = list(node.inputs), len(node.inputs) - 2
+    for place, (index, axis) in enumerate(growing):
+        first, after = node.inputs[2 + index], tried.outputs[1 + index]
+        assert first is not None
+        own = shape_of(first)[axis]
+        bound = own + most * (shape_of(after)[axis] - own)
+        shape = [bound if a == axis else d for a, d in enumerate(shape_of(first))]
+        room = x.const(node, np.zeros(shape, dtype_of(first).numpy()), first)
+        longer = steps.add("Concat", [first, room], {"axis": axis}, before=node)
+        inputs[2 + index] = steps.add("Slice", [longer, [0], [bound], [axis]], before=node)
+        rows = steps.add("Shape", [first], {"start": axis, "end": axis + 1}, before=node)
+        inputs.insert(2 + count + place, rows)
+        _at_bound(body, index, count + place, axis, room)
+    total = len(node.outputs) + len(growing)
+    results = steps.loop(inputs, body, total, node)
+    for place, (index, axis) in enumerate(growing):
+        whole, rows = results[index], results[count + place]
+        results[index] = steps.add("Slice", [whole, [0], rows, [axis]], before=node)
+    del results[count : count + len(growing)]
+    return results
+
+
+def _grown_along(first: ir.Value | None, after: ir.Value) -> int | None:
+    """The only axis along which a typed state is longer after a step; None if there is none."""
+    if first is None or not is_typed(after) or first.dtype != after.dtype:
+        return None
+    pairs = list(zip(shape_of(first), shape_of(after), strict=False))
+    longer = [axis for axis, (a, b) in enumerate(pairs) if a != b]
+    same = len(shape_of(first)) == len(shape_of(after)) and len(longer) == 1
+    return longer[0] if same and pairs[longer[0]][0] < pairs[longer[0]][1] else None
+
+
+def _at_bound(body: ir.Graph, index: int, rows: int, axis: int, room: ir.Value) -> None:
+    """Let an untyped body take and give state number `index` at its bound along `axis`, with its
+    rows as state number `rows`. `room` are zeros of the state's bounds.
+    """
+    edit, bound = Editor(body), shape_of(room)[axis]
+
+    def ints(value: int) -> ir.Value:
+        return edit.ints([value], "ints")
+
+    def node(op_type: str, inputs: Sequence[ir.Value], domain: str = "", **said: int) -> ir.Value:
+        """The result of a new last node, without a type."""
+        attributes = [attribute_of(k, v) for k, v in said.items()]
+        made = ir.Node(domain, op_type, list(inputs), attributes, num_outputs=1)
+        made.outputs[0].name = edit.fresh(op_type)
+        body.append(made)
+        return made.outputs[0]
+
+    state, after = body.inputs[2 + index], body.outputs[1 + index]
+    whole, length = (ir.Value(name=edit.fresh(n)) for n in ("whole", "rows"))
+    set_type(length, INT64, (1,))
+    begin = next(iter(body))
+    part = node("Slice", [whole, ints(0), length, ints(axis)])
+    made = part.producer()
+    assert made is not None
+    body.remove(made)
+    body.insert_before(begin, made)
+    body.inputs[2 + index] = whole
+    state.replace_all_uses_with(part)
+    after = part if after is state else after
+    now = node("Shape", [after], start=axis, end=axis + 1)
+    fits = node("Within", [now], DYNAMIC, most=bound)
+    set_type(fits, INT64, (1,))
+    longer = node("Concat", [after, room], axis=axis)
+    body.outputs[1 + index] = node("Slice", [longer, ints(0), ints(bound), ints(axis)])
+    body.inputs.insert(2 + rows, length)
+    body.outputs.insert(1 + rows, fits)

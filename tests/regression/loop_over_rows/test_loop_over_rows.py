@@ -113,6 +113,34 @@ BODIES = {
           c2 = Concat<axis = 1>(c, two)
         }>""",
     ),
+    "what is appended and read": (
+        "(float[p, 3] s)",
+        """some = Slice(x, first, next)
+        s = Loop (n, , some) <body = b (int64 i, bool g, float[k, 3] a)
+            => (bool g2, float[k2, 3] a2) {
+          g2 = Identity(g)
+          row = Gather(x, i)
+          all = ReduceSum<keepdims = 1>(a, first)
+          new = Add(all, row)
+          a2 = Concat<axis = 0>(a, new)
+        }>""",
+    ),
+    "what is appended to some": (
+        "(float[p, 3] s)",
+        """none = Slice(x, first, first)
+        s = Loop (n, , none) <body = b (int64 i, bool g, float[k, 3] a)
+            => (bool g2, float[k2, 3] a2) {
+          g2 = Identity(g)
+          row = Gather(x, i)
+          sum = ReduceSum<keepdims = 0>(row)
+          zero_ = Constant<value = float {0}>()
+          good = Greater(sum, zero_)
+          a2 = If (good) <then_branch = t () => (float[k2, 3] p) {
+                            two = Unsqueeze(row, first)
+                            p = Concat<axis = 0>(two, a)
+                          }, else_branch = e () => (float[k, 3] q) { q = Identity(a) }>
+        }>""",
+    ),
     "loops in steps": (
         "(float[3] s)",
         """s = Loop (three, , s0) <body = b (int64 i, bool g, float[3] a)
