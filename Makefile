@@ -6,7 +6,7 @@ PYTHON ?= python3
 # What the product needs, and what only its tests need (other compilers, sanitizers, C formatting).
 APT_RUN  := gcc libc6-dev make cmake python3-venv \
   gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm
-APT_TEST := g++ abigail-tools zsh fish clang libclang-rt-14-dev llvm git libdnnl-dev libopenblas-dev \
+APT_TEST := g++ abigail-tools zsh fish clang tcc libclang-rt-14-dev llvm git libdnnl-dev libopenblas-dev \
   libxnnpack-dev libpthreadpool-dev \
   qemu-system-misc qemu-user \
   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf gcc-aarch64-linux-gnu libc6-dev-arm64-cross \

@@ -226,39 +226,6 @@ def sizes(program: Program, arena_bytes: int) -> str:
     return "\n".join(f"{prefix}_{name}_SIZE {nbytes}" for name, nbytes in found.items())
 
 
-def quantisation(program: Program) -> str:
-    """Macros of the quantised inputs and outputs: NET_X_SCALE and NET_X_ZERO_POINT.
-
-    Along an axis they are NET_X_SCALES and NET_X_ZERO_POINTS, initialisers, and NET_X_AXIS.
-    """
-    by_tensor, lines = dict(program.quantisation), []
-    for t in inputs(program) + outputs(program):
-        found = by_tensor.get(t.name)
-        if found is None:
-            continue
-        prefix = f"#define {program.name.upper()}_{ctext.ident(identifier(t)).upper()}"
-        scales = [ctext.decimal_float32(s) for s in found.scale]
-        zeros = [f"({z})" if z < 0 else str(z) for z in found.zero_point]
-        if found.axis is None:
-            lines += [f"{prefix}_SCALE {scales[0]}", f"{prefix}_ZERO_POINT {zeros[0]}"]
-        else:
-            lines += [_list_macro(f"{prefix}_SCALES", scales)]
-            lines += [_list_macro(f"{prefix}_ZERO_POINTS", zeros), f"{prefix}_AXIS {found.axis}"]
-    if not lines:
-        return ""
-    head = "/* Quantised inputs and outputs: q stands for (q - ZERO_POINT) * SCALE. */"
-    return "\n".join(["", head, *lines])
-
-
-def _list_macro(head: str, items: Sequence[str]) -> str:
-    """A macro that is an initialiser, in lines of at most 100 columns that clang-format leaves."""
-    one = f"{head} {{{', '.join(items)}}}"
-    if len(one) > 100:
-        filled = ctext.wrap(items, width=96).splitlines()
-        one = " \\\n".join([f"{head} {{", *filled, "    }"])
-    return ctext.fenced(one)
-
-
 def members(tensors: Sequence[Tensor]) -> str:
     """Members of a struct of pointers."""
     lines = [

@@ -15,6 +15,7 @@ from aot.emit_c import (
     interface,
     kernels,
     manifest as manifests,
+    quantised_ends,
     rows,
     slices,
     weights,
@@ -123,7 +124,7 @@ def emit_c(
     files = {
         **formatted(files),
         **{f"src/kernels/{n}": content for n, content in headers.files.items()},
-        **_copied(target),
+        **_copied(target, program),
         **_runner(program, plan, target, constants, options, samples, vendors.memory),
         **_selftest(program, options, samples),
         **vendors.files,
@@ -199,14 +200,15 @@ def _toolchain(target: Target) -> bytes:
     return path.read_bytes()
 
 
-def _copied(target: Target) -> dict[str, File]:
-    """Files that every bundle has as they are in aotc: headers, licence, style, toolchain;
+def _copied(target: Target, program: Program) -> dict[str, File]:
+    """Files that bundles have as they are in aotc: headers, licence, style, toolchain;
     by path.
     """
     root = runtime_c()
+    public = (*kernels.PUBLIC, *(["quantize.h"] if quantised_ends.converted(program) else []))
     private = (*PRIVATE, "aot_cpu.h") if cpu_check(target) else PRIVATE
     return {
-        **{f"include/aot/{h}": (root / "include" / "aot" / h).read_bytes() for h in kernels.PUBLIC},
+        **{f"include/aot/{h}": (root / "include" / "aot" / h).read_bytes() for h in public},
         **{f"src/{h}": (root / "src" / h).read_bytes() for h in private},
         STYLE: style(),
         "LICENSE": (root / "LICENSE").read_bytes(),
@@ -356,7 +358,7 @@ def _values(
         "inputs": len(ins),
         "outputs": len(outs),
         "sizes": interface.sizes(program, plan.arena_bytes),
-        "quantisation": interface.quantisation(program),
+        **quantised_ends.values(program),
         "input_members": interface.members(ins),
         "output_members": interface.members(outs),
         "gather": interface.gather(program),

@@ -17,6 +17,7 @@ import aot
 from aot.cli import main as aotc
 from aot.target import load_target
 from graphs import model
+from needs import need
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 #: As a careful project compiles it.
@@ -93,6 +94,69 @@ def test_one_file_gives_the_bits_of_the_bundle(
     assert done.returncode == 0, done.stderr[:2000]
     for a, b in zip(wanted, run(tmp_path / "out", feeds), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+#: Compilers and what they are told; the last two are without GNU's extensions, one with IAR's name.
+PORTABLE = {
+    "gcc": ("-pedantic", "-Wall", "-Wextra", "-Werror"),
+    "clang": ("-pedantic", "-Wall", "-Wextra", "-Wno-unused-function", "-Werror"),
+    "tcc": ("-Wall",),
+    "gcc plain": ("-pedantic", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-U__GNUC__"),
+    "gcc iar": (
+        "-pedantic",
+        "-Wall",
+        "-Werror",
+        "-Wno-unknown-pragmas",
+        "-U__GNUC__",
+        "-D__ICCARM__",
+    ),
+}
+ANSWER = """
+#include <stdio.h>
+#include "net.h"
+static unsigned char room[NET_ARENA_BYTES + NET_ARENA_ALIGN];
+int main(void) {
+    net_context context;
+    float image[64], chances[10];
+    int i;
+    uintptr_t place = (uintptr_t)room;
+    place += (NET_ARENA_ALIGN - place % NET_ARENA_ALIGN) % NET_ARENA_ALIGN;
+    if (net_init(&context, (void *)place, NET_ARENA_BYTES) != AOT_OK) { return 1; }
+    for (i = 0; i < 64; ++i) { image[i] = (float)(i * 37 % 17) / 16.0F; }
+    if (net_quantize_input(0, image, net_input(&context, 0)) != AOT_OK) { return 2; }
+    if (net_run(&context, NULL, NULL) != AOT_OK) { return 3; }
+    if (net_dequantize_output(0, net_output(&context, 0), chances) != AOT_OK) { return 4; }
+    for (i = 0; i < 10; ++i) { printf("%.8f\\n", (double)chances[i]); }
+    return 0;
+}
+"""
+
+
+def test_compilers_agree(tmp_path: Path) -> None:
+    """Code without vectors needs nothing beyond C99: what is GNU's has a plain fallback."""
+    words = [
+        str(DIGITS / "digits_int8.onnx"),
+        "-o",
+        str(tmp_path),
+        "--name",
+        "net",
+        "--single-file",
+    ]
+    assert aotc([*words, "--target", "rv32imac", "--no-configure", "-q"]) == 0
+    (tmp_path / "main.c").write_text(ANSWER)
+    single = tmp_path / "bundle" / "single"
+    answers = set()
+    for name, flags in PORTABLE.items():
+        compiler = need(name.split()[0])
+        made = [str(tmp_path / "net.o"), str(tmp_path / "main")]
+        command = [compiler, "-std=c99", *flags, "-O1", "-c", str(single / "net.c"), "-o", made[0]]
+        subprocess.run(command, check=True)
+        command = [need("gcc"), f"-I{single}", str(tmp_path / "main.c"), made[0], "-o", made[1]]
+        subprocess.run(command, check=True)
+        done = subprocess.run([tmp_path / "main"], check=True, capture_output=True, text=True)
+        answers.add(done.stdout)
+    assert len(answers) == 1
+    assert abs(sum(map(float, answers.pop().split())) - 1) < 0.05
 
 
 def shape_of(info: onnx.ValueInfoProto) -> list[int]:

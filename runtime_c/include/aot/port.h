@@ -4,6 +4,12 @@
 #ifndef AOT_PORT_H
 #define AOT_PORT_H
 
+/* Compilers that take GNU's attributes of variables and functions; IAR's do not call themselves
+ * GNU. */
+#if defined(__GNUC__) || defined(__ICCARM__) || defined(__ICCRISCV__)
+#define AOT_GNU_ATTRIBUTES 1
+#endif
+
 #ifdef AOT_CONFIG
 #include AOT_CONFIG
 #endif
@@ -26,7 +32,7 @@
 /* A function that must stay one: kernels specialised once and called often. It is also what keeps
  * the arena's effective types apart: accesses of two kernels never meet in one function. */
 #ifndef AOT_NOINLINE
-#if defined(__GNUC__)
+#ifdef AOT_GNU_ATTRIBUTES
 #define AOT_NOINLINE __attribute__((noinline)) AOT_HOT
 #elif defined(_MSC_VER)
 #define AOT_NOINLINE __declspec(noinline)
@@ -54,11 +60,11 @@
 
 /* A variable aligned to n bytes: `AOT_ALIGNED(64) static char x[64];` */
 #ifndef AOT_ALIGNED
-#if defined(__GNUC__)
+#ifdef AOT_GNU_ATTRIBUTES
 #define AOT_ALIGNED(n) __attribute__((aligned(n)))
 #elif defined(_MSC_VER)
 #define AOT_ALIGNED(n) __declspec(align(n))
-#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#elif defined(__TINYC__) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L)
 #define AOT_ALIGNED(n) _Alignas(n)
 #else
 #define AOT_ALIGNED(n)
@@ -67,7 +73,7 @@
 
 /* A variable in a linker section: `AOT_SECTION(".sram2") static char x[64];` */
 #ifndef AOT_SECTION
-#if defined(__GNUC__)
+#ifdef AOT_GNU_ATTRIBUTES
 #define AOT_SECTION(name) __attribute__((section(name)))
 #else
 #define AOT_SECTION(name)
