@@ -101,7 +101,8 @@ def test_values_are_those_of_onnx(compiler: str, headers: Path, tmp_path: Path) 
         for block in numbers(index, scales, zeros):
             got = np.zeros((2, 3), kind)
             assert calls.quantize(index, block.ctypes.data, got.ctypes.data) == 0
-            units = np.rint(block / scales).astype(np.float64) + np.float64(zeros)
+            with np.errstate(over="ignore"):
+                units = np.rint(block / scales).astype(np.float64) + np.float64(zeros)
             wanted = np.clip(np.where(np.isnan(units), zeros, units), limits.min, limits.max)
             np.testing.assert_array_equal(got, wanted.astype(kind))
             back = np.zeros((2, 3), np.float32)
