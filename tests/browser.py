@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
+from needs import missing_in_full
 
 #: Where `make full` lets npm put axe-core.
 AXE = Path(__file__).parents[1] / "build/axe/node_modules/axe-core/axe.min.js"
@@ -30,13 +30,13 @@ axe.run().then((found) => { document.documentElement.dataset.axe = JSON.stringif
 
 def browser() -> str:
     """The path of chromium; without it the test is skipped, for `make test` does not install it."""
-    return shutil.which("chromium") or pytest.skip("chromium is not installed: make full does it")
+    return shutil.which("chromium") or missing_in_full("chromium")
 
 
 def axe() -> str:
     """The text of axe-core; without it the test is skipped."""
     if not AXE.is_file():
-        pytest.skip("axe-core is not installed: make full lets npm install it")
+        missing_in_full("axe-core (npm)")
     return AXE.read_text(encoding="utf-8").replace("</script", "<\\/script")
 
 

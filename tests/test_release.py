@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -72,3 +74,10 @@ def test_pictures_of_the_page_are_absolute_or_left_out() -> None:
     at = "https://example.org/aotc"
     assert page(text, "") == " b (`docs/b.md`)"
     assert page(text, at) == f"![a]({at}/raw/HEAD/docs/a.png) [b]({at}/blob/HEAD/docs/b.md)"
+
+
+@pytest.mark.skipif(not os.environ.get("AOT_FULL"), reason="of make full; AOT_FULL=1")
+@pytest.mark.parametrize("name", ["torch", "onnxscript", "ziglang"])
+def test_a_full_run_skips_no_package(name: str) -> None:
+    """Tests of packages that are too large for `make test` skip without them."""
+    assert importlib.util.find_spec(name), f"{name} is not installed: make full installs it"

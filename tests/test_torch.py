@@ -12,6 +12,7 @@ import pytest
 import aot
 from aot.errors import AotError, UsageError, VerifyError
 
+# Gigabytes, too much for make test; tests/test_release.py fails where make full lacks them.
 torch = pytest.importorskip("torch", reason="PyTorch takes gigabytes: make full installs it")
 pytest.importorskip("onnxscript", reason="torch.onnx needs it: make full installs it")
 

@@ -20,7 +20,7 @@ import aot
 from aot.emit_c.packages import index
 from aot.errors import AotError, BuildError
 from aot.options import PACKAGES, Options
-from needs import need, need_module
+from needs import missing_in_full, need, need_module
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits"
@@ -113,7 +113,7 @@ def test_meson(package: Path, sample: tuple[bytes, bytes]) -> None:
 
 def test_cargo(package: Path, sample: tuple[bytes, bytes]) -> None:
     if shutil.which("cargo") is None:
-        pytest.skip("cargo is not installed: apt-get install cargo (make full does)")
+        missing_in_full("cargo")
     words = ("cargo", "build", "--offline", "--example", "run")
     flags = {"RUSTFLAGS": "-Dwarnings", "CARGO_TARGET_DIR": str(package / "target")}
     run(*words, cwd=package, **flags)
