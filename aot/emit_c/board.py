@@ -204,6 +204,21 @@ def _argument(flag: str) -> str:
 
 
 _IMAGE = """\
+# Start-up code and linker script, for an image of your own: link aot::{name}-board, too.
+if(EXISTS "${{CMAKE_CURRENT_SOURCE_DIR}}/board/startup.c")
+  add_library({name}-start OBJECT EXCLUDE_FROM_ALL board/startup.c board/semihost.c)
+  target_include_directories({name}-start PRIVATE "${{CMAKE_CURRENT_SOURCE_DIR}}/include")
+  target_compile_options({name}-start PRIVATE {flags} -Os -fno-lto
+    -fno-tree-loop-distribute-patterns)
+  add_library({name}-board INTERFACE)
+  add_library(aot::{name}-board ALIAS {name}-board)
+  target_sources({name}-board INTERFACE $<TARGET_OBJECTS:{name}-start>)
+  target_include_directories({name}-board INTERFACE "${{CMAKE_CURRENT_SOURCE_DIR}}/board")
+  target_compile_options({name}-board INTERFACE {flags} -ffunction-sections -fdata-sections)
+  target_link_options({name}-board INTERFACE {flags} -nostartfiles -Wl,--gc-sections
+    "-T${{CMAKE_CURRENT_SOURCE_DIR}}/board/link.ld")
+endif()
+
 # Images with start-up code; the second one also reports every intermediate result.
 if(AOT_BUILD_RUNNER)
   set(board board/runner.c board/semihost.c board/startup.c ${{runner_weights}})
