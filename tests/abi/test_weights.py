@@ -136,6 +136,41 @@ def test_weights_of_a_retrained_model_fit(lib: Library, tmp_path: Path) -> None:
     assert status == L.OK and np.allclose(y, 4 * WANT, rtol=1e-4, atol=1e-5)
 
 
+def test_a_signature_of_the_caller(out: Path, file: np.ndarray, tmp_path: Path) -> None:
+    """It is asked about whole files of this model only, and an unsigned one changes nothing."""
+    (tmp_path / "config.h").write_text(
+        "int signed_by(const void *file, unsigned long bytes);\n"
+        "#define AOT_WEIGHTS_TRUSTED(file, bytes) signed_by(file, bytes)\n"
+    )
+    own = tmp_path / "signed.c"
+    own.write_text(
+        "int asked, key;\nint signed_by(const void *file, unsigned long bytes) {\n"
+        "    ++asked;\n    return ((const unsigned char *)file)[bytes - 1] == key;\n}\n"
+    )
+    bundle = out / "bundle"
+    sources = [
+        bundle / "src" / f"net{part}.c" for part in ("", "_run", "_static", "_arena", "_given")
+    ]
+    options = ["-shared", "-fPIC", "-O1", "-march=native", "-I", bundle / "include"]
+    config = f'-DAOT_CONFIG="{tmp_path / "config.h"}"'
+    (tmp_path / "lib").mkdir()
+    command = ["gcc", *options, config, *sources, own, "-lm"]
+    subprocess.run([*command, "-o", tmp_path / "lib/libnet.so"], check=True)
+    (tmp_path / "bundle").symlink_to(bundle)
+    lib = Library(tmp_path, "net")
+    asked, key = (ctypes.c_int.in_dll(lib.c, name) for name in ("asked", "key"))
+    context = ready(lib)
+    key.value = int(file[-1]) ^ 1
+    assert give(lib, context, file) == L.BAD_WEIGHTS and asked.value == 1
+    assert run(lib, context)[0] == L.NO_WEIGHTS
+    key.value = int(file[-1])
+    assert give(lib, context, file) == L.OK
+    status, y = run(lib, context)
+    assert status == L.OK and close(y)
+    file[100] ^= 1
+    assert give(lib, context, file) == L.BAD_WEIGHTS and asked.value == 2
+
+
 def test_a_file_in_the_arena(lib: Library, file: np.ndarray) -> None:
     """Runs would write over it."""
     context = lib.context()

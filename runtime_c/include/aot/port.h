@@ -91,6 +91,13 @@
 #define AOT_STEP_DUE() 0
 #endif
 
+/* Whether NAME_set_weights takes a file that belongs to the model and is whole: a check of its
+ * signature of yours, as in `#define AOT_WEIGHTS_TRUSTED(file, bytes) my_signed(file, bytes)` in
+ * the file that AOT_CONFIG names. */
+#ifndef AOT_WEIGHTS_TRUSTED
+#define AOT_WEIGHTS_TRUSTED(file, bytes) 1
+#endif
+
 /* A symbol other files of the bundle use and nobody else. */
 #ifndef AOT_HIDDEN
 #if defined(__GNUC__) && defined(__ELF__)
