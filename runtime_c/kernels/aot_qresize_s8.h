@@ -7,6 +7,19 @@
 #include <stdint.h>
 
 #include "aot_qexact.h"
+#include "aot_simd.h"
+
+#if AOT_VLEN > 1 && defined(__GNUC__)
+#include "aot_qvec.h"
+/* A product stays one where the build allows a product and a sum to become one operation. */
+#if defined(__AVX512F__)
+#define AOT_QRESIZE_APART(v) __asm__("" : "+v"(v))
+#elif defined(__SSE2__)
+#define AOT_QRESIZE_APART(v) __asm__("" : "+x"(v))
+#elif defined(__aarch64__)
+#define AOT_QRESIZE_APART(v) __asm__("" : "+w"(v))
+#endif
+#endif
 
 /* Fraction bits of the tables of weights. */
 #define AOT_QRESIZE_BITS 29
@@ -103,6 +116,84 @@ AOT_INLINE int32_t aot_qresize_gather(aot_qresize_tap *tap, const int32_t *at, c
     return n;
 }
 
+#ifdef AOT_QRESIZE_APART
+/* The scales, 2^-bits, and mult / 2^shift where that is 1 / 2^shift (else shift is 0). */
+typedef struct aot_qresize_units {
+    float x, y, weight;
+    int32_t shift;
+} aot_qresize_units;
+
+/* sig * 2^exp, for exponents of normal numbers. */
+AOT_INLINE float aot_qresize_scale(int32_t sig, int32_t exp) {
+    const int32_t bits = (exp + 127) * (1 << 23);
+    float power;
+    (void)memcpy(&power, &bits, sizeof power);
+    return (float)sig * power;
+}
+
+AOT_INLINE aot_qresize_units aot_qresize_unit(const aot_qresize_s8_params *p) {
+    const int32_t even = __builtin_ctz((unsigned)p->mult), shift = p->shift - even;
+    const int usual = p->exp[0] > -100 && p->exp[0] < 60 && p->exp[1] > -100 && p->exp[1] < 60;
+    const aot_qresize_units u = {
+        usual ? aot_qresize_scale(p->sig[0], p->exp[0]) : 0.0F,
+        usual ? aot_qresize_scale(p->sig[1], p->exp[1]) : 1.0F,
+        aot_qresize_scale(1, -p->bits),
+        usual && p->mult >> even == 1 && shift > 0 && shift < 31 ? shift : 0,
+    };
+    return u;
+}
+
+/* Whether sums of these taps, and half a step more, stay within 31 bits. */
+AOT_INLINE int aot_qresize_short(const aot_qresize_tap *tap, int32_t n,
+                                 const aot_qresize_units *u) {
+    int64_t most = (int64_t)1 << u->shift;
+    for (int32_t t = 0; t < n; ++t) {
+        most += 255 * (tap[t].weight < 0 ? -(int64_t)tap[t].weight : tap[t].weight);
+    }
+    return u->shift > 0 && most <= INT32_MAX;
+}
+
+/* aot_qresize_code of V neighbours: a sum that is a half is what float32 makes of it. */
+AOT_INLINE void aot_qresize_vector(int8_t *y, const aot_qresize_tap *tap, int32_t n,
+                                   const int8_t *x, const aot_qresize_units *u,
+                                   const aot_qresize_s8_params *p) {
+    aot_vi sum = aot_viset1(1 << (u->shift - 1)), half, q;
+    aot_vf number = aot_vzero();
+    for (int32_t t = 0; t < n; ++t) {
+        const aot_vi d = aot_qvec_widen(x + tap[t].at) - p->x_zero;
+        aot_vf part = aot_vi2f(d) * u->x;
+        AOT_QRESIZE_APART(part);
+        part *= (float)tap[t].weight * u->weight;
+        AOT_QRESIZE_APART(part);
+        number += part;
+        sum += d * tap[t].weight;
+    }
+    half = (aot_vi)((sum & ((1 << u->shift) - 1)) == 0);
+    q = (half & aot_qvec_round(number / u->y)) | (~half & (sum >> u->shift));
+    aot_qvec_narrow(y, aot_qvec_within(q + p->y_zero, p->lo, p->hi));
+}
+#endif
+
+/* A position of y [inner] from the n taps at x; n is -1 outside. */
+AOT_INLINE void aot_qresize_position(int8_t *y, const aot_qresize_tap *tap, int32_t n,
+                                     const int8_t *x, const aot_qresize_s8_params *p) {
+    int32_t base = 0, i = 0;
+#ifdef AOT_QRESIZE_APART
+    const aot_qresize_units u = aot_qresize_unit(p);
+    if (n > 0 && aot_qresize_short(tap, n, &u)) {
+        for (; i + AOT_VLEN <= p->inner; i += AOT_VLEN) {
+            aot_qresize_vector(y + i, tap, n, x + i, &u, p);
+        }
+    }
+#endif
+    for (int32_t t = 0; t < n; ++t) {
+        base -= tap[t].weight * p->x_zero;
+    }
+    for (; i < p->inner; ++i) {
+        y[i] = n < 0 ? (int8_t)p->outside : aot_qresize_code(tap, n, x + i, base, p);
+    }
+}
+
 /* y [outer][out][inner] from x [outer][in][inner]: sums of inputs times the products of three
    weights. Scratch: a tap for every product. Not in place. */
 AOT_INLINE void aot_qresize_s8(int8_t *y, const int8_t *x, const int32_t *at, const int32_t *w,
@@ -113,15 +204,7 @@ AOT_INLINE void aot_qresize_s8(int8_t *y, const int8_t *x, const int32_t *at, co
         for (int32_t a = 0; a < p->out[0]; ++a) {
             for (int32_t b = 0; b < p->out[1]; ++b) {
                 for (int32_t c = 0; c < p->out[2]; ++c, y += p->inner) {
-                    const int32_t n = aot_qresize_gather(tap, at, w, a, b, c, p);
-                    int32_t base = 0;
-                    for (int32_t t = 0; t < n; ++t) {
-                        base -= tap[t].weight * p->x_zero;
-                    }
-                    for (int32_t i = 0; i < p->inner; ++i) {
-                        y[i] =
-                            n < 0 ? (int8_t)p->outside : aot_qresize_code(tap, n, x + i, base, p);
-                    }
+                    aot_qresize_position(y, tap, aot_qresize_gather(tap, at, w, a, b, c, p), x, p);
                 }
             }
         }

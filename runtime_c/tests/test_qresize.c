@@ -100,6 +100,39 @@ static void test_s8(int x_zero, int y_zero, float sx, float sy, int outside) {
     }
 }
 
+/* Linear upsampling by two with equal scales, whose sums are often halves: every channel is that of
+ * the scalar code. */
+static void test_halves(float scale, int32_t mult, int32_t shift) {
+    enum { WIDE = 37, ROWS = 3 };
+    static const int32_t at[1 + 1 + 4 * ROWS] = {0, 0, 0, 0, 0, 1, 0, 1, 1, 2, 1, 2, 2, 2};
+    static const int32_t w[1 + 1 + 4 * ROWS] = {1 << 29, 1 << 29, 1 << 29, 0,       3 << 27,
+                                                1 << 27, 1 << 27, 3 << 27, 3 << 27, 1 << 27,
+                                                1 << 27, 3 << 27, 1 << 28, 1 << 28};
+    aot_qresize_s8_params p = {1,    {1, 1, ROWS}, {1, 1, 2 * ROWS},
+                               WIDE, {1, 1, 2},    22,
+                               mult, shift,        -128,
+                               -128, -120,         120,
+                               0,    {0},          {0}};
+    int8_t x[ROWS * WIDE], y[2 * ROWS * WIDE];
+    aot_qresize_tap scratch[2];
+    check_case("resize of int8 with halves, scale %g", (double)scale);
+    parts(scale, &p.sig[0], &p.exp[0]);
+    parts(scale, &p.sig[1], &p.exp[1]);
+    fill_s8(x, ROWS * WIDE, -128, 127);
+    aot_qresize_s8(y, x, at, w, scratch, &p);
+    for (int c = 0; c < 2 * ROWS; ++c) {
+        const int32_t n = aot_qresize_gather(scratch, at, w, 0, 0, c, &p);
+        int32_t base = 0;
+        for (int t = 0; t < n; ++t) {
+            base -= scratch[t].weight * p.x_zero;
+        }
+        for (int i = 0; i < WIDE; ++i) {
+            const int8_t want = aot_qresize_code(scratch, n, x + i, base, &p);
+            close_at("y", c * WIDE + i, y[c * WIDE + i], want, 0.0, 0.0);
+        }
+    }
+}
+
 static void test_16(int XT, int YT, int nested, int outside) {
     static const int32_t low[4] = {-128, 0, -32768, 0}, high[4] = {127, 255, 32767, 65535};
     const tables t = make(outside);
@@ -142,6 +175,11 @@ static void test_16(int XT, int YT, int nested, int outside) {
 }
 
 int main(void) {
+    for (int k = 0; k < 200; ++k) {
+        test_halves((float)check_uniform(0.001, 0.9), 1 << 30, 52);
+        test_halves((float)check_uniform(0.001, 0.9), 1 << 30, 51);
+        test_halves((float)check_uniform(0.001, 0.9), 1234567891, 52);
+    }
     for (int k = 0; k < 8; ++k) {
         test_s8(-3, 5, 0.05F, 0.07F, k % 2);
         test_s8(-128, 127, 0.5F, 0.5F, k % 2);
