@@ -41,6 +41,11 @@ __all__ = ["Recorder", "lower", "lower_body", "lower_part"]
 
 #: Calls of a program: more are not planned and written within half a minute.
 MOST_ITEMS = 50_000
+#: A library has at most so many bytes of constants for a byte of weights, and so many more.
+MOST_GROWTH, MOST_MORE = 2, 1 << 20
+#: Cycles that a byte of transformed weights must save: the first with which a library is within
+#: those limits is taken. F(2,3) in place of F(4,3) gives a tenth of a cycle back for a byte.
+PRICES = (0.0, 0.05, 0.07, 0.1, 0.15, 0.25, 0.5, 1.0, 6.4)
 
 
 def lower(
@@ -54,11 +59,25 @@ def lower(
     if len(partition.items) > MOST_ITEMS:
         what = f"the model needs {len(partition.items)} calls (limit {MOST_ITEMS})"
         raise UnsupportedError(what, hint="loops of the same nodes can be an ONNX Loop or Scan")
-    c = Recorder(target, options)
-    c.reserve(str(v.name) for g in (graph, *subgraphs(graph)) for n in g for v in n.outputs)
-    c.reserve(str(v) for g in (graph, *subgraphs(graph)) for v in g.initializers)
-    states = pairs(graph, options.states)
-    program = _program(c, name, graph, partition, states)
+    whole, states = (graph, *subgraphs(graph)), pairs(graph, options.states)
+    weights = [v.const_value for g in whole for v in g.initializers.values()]
+    limit = MOST_GROWTH * sum(w.nbytes for w in weights if w is not None) + MOST_MORE
+
+    def priced(price: float) -> tuple[int, Program]:
+        """(bytes of constants, program) where a byte of transformed weights has this price."""
+        c = Recorder(target, options, price=price)
+        c.reserve(str(v.name) for g in whole for n in g for v in n.outputs)
+        c.reserve(str(v) for g in whole for v in g.initializers)
+        program = _program(c, name, graph, partition, states)
+        return sum(data.nbytes for data in program.consts.values()), program
+
+    size, program = priced(PRICES[0])
+    if size > limit:
+        least, smallest = priced(PRICES[-1])
+        if least < size:  # else no constant is larger than it must be
+            tried = (priced(price) for price in PRICES[1:-1])
+            fitting = (found for bytes_, found in tried if bytes_ <= limit)
+            program = next(fitting, smallest)
     return place_io(replace(program, weights=options.weights), target, options)
 
 

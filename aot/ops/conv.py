@@ -164,7 +164,7 @@ def plan_of(m: Match, node: NodeRef, act: Act, c: Recorder) -> KernelCall:
     # Winograd rounds differently, and its weights and tiles take more memory.
     if c.accuracy != "strict" and c.objective not in ("ram", "flash"):
         sizes = (2, 4, 6) if c.accuracy == "fast" else (2, 4)
-        outputs = 0 if y_plain else plan.winograd_outputs(s, c.vlen, sizes)
+        outputs = 0 if y_plain else plan.winograd_outputs(s, c.vlen, sizes, c.price)
         if outputs:
             return plan.plan_winograd(s, w, b, c.vlen, act, outputs)
     return plan.plan_blocked(s, w, b, c.vlen, act, y_plain)

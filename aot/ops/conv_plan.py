@@ -270,12 +270,15 @@ def winograd_tiles(sizes: ConvShape, m: int, panel: int, vlen: int) -> int:
     return min(fits, ceil_div(even, 14) * 14) if fits >= 14 else even
 
 
-def winograd_outputs(conv: ConvShape, vlen: int, sizes: tuple[int, ...] = (2, 4)) -> int:
+def winograd_outputs(
+    conv: ConvShape, vlen: int, sizes: tuple[int, ...] = (2, 4), price: float = 0.0
+) -> int:
     """The M of `sizes` whose F(M,3) is estimated to beat the direct kernel, 0 if none is.
 
     Costs in cycles: register tiles, transforms (10 per vector), and the time that weights which are
-    not in a cache take to arrive (8 bytes per cycle); F(M,3) has more weights. The last keeps
-    ResNet-50's at 133 instead of 201 MB, as fast within 1 %.
+    not in a cache take to arrive (8 bytes per cycle) and `price` cycles for each byte of them;
+    F(M,3) has more weights. The time keeps ResNet-50's at 133 instead of 201 MB, as fast within
+    1 %.
     """
     fits = conv.kh == conv.kw == 3 and conv.sh == conv.sw == conv.dh == conv.dw == 1
     if not fits or conv.groups > 1 or vlen == 1 or max(conv.pt, conv.pl) > 2:
@@ -289,7 +292,7 @@ def winograd_outputs(conv: ConvShape, vlen: int, sizes: tuple[int, ...] = (2, 4)
         tile = choose_tile(vlen, pixels, vecs, depth)
         products = points * tile_cost(*tile, pixels, vecs, depth, vlen)
         weights = points * depth * vecs * vlen * 4
-        return products + 10 * transforms + weights / 8
+        return products + 10 * transforms + weights * (1 / 8 + price)
 
     costs = {0: cost(1, conv.oh * conv.ow, 9 * conv.ic, 0)}
     for m in sizes:

@@ -60,14 +60,22 @@ class Maker(Protocol):
 class Recorder:
     """Records tensors, constants and calls while the matches are lowered one after the other."""
 
-    def __init__(self, target: Target, options: Options, around: Recorder | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        options: Options,
+        around: Recorder | None = None,
+        price: float = 0.0,
+    ) -> None:
         """Start without calls, for one program on `target`.
 
         `around` is the recorder of the program around a body of control flow; both share constants,
-        states, attached files and names. None for a program of its own.
+        states, attached files, names and price. None for a program of its own. `price` is how many
+        cycles a kernel must save for each byte that its weights have more than another's.
         """
         self.target, self.options = target, options
         self.around = around
+        self.price: float = around.price if around else price
         self.vlen = target.vlen
         self.objective, self.accuracy = options.objective, options.accuracy
         self.tensors: dict[str, Tensor] = {}
