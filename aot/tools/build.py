@@ -197,7 +197,8 @@ class Tree:
                 f"{bundle} exists and was not written by aotc", hint="choose another folder with -o"
             )
         home = cache_value(self.out, "CMAKE_HOME_DIRECTORY")
-        if home and not (Path(home).name == "bundle" and bundle.exists()):
+        own = Path(home) == bundle.absolute() or (Path(home).name == "bundle" and bundle.exists())
+        if home and not own:
             raise BuildError(
                 f"{self.out} is the build tree of another CMake project",
                 f"CMakeCache.txt: {home}",
@@ -437,7 +438,10 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
         raise BuildError(
             f"no {what} here: {path}", hint="compile a model into that folder first: `aotc --help`"
         )
-    value = textfile.read_json(path, what)
+    try:
+        value = textfile.read_json(path, what)
+    except AotError as error:
+        raise AotError(error.what, error.where, error.hint or "compile again") from error
     if not isinstance(value, dict):
-        raise AotError(f"{path} is damaged: not an object")
+        raise AotError(f"{path} is damaged: not an object", hint="compile again")
     return value

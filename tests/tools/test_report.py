@@ -325,3 +325,25 @@ def test_what_cannot_be_written_is_reported(
     assert "cannot write" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "nothing"), "-o", str(tmp_path / "r.html")]) == 1
     assert "no bundle here" in capsys.readouterr().err
+
+
+def test_a_damaged_folder_has_a_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One message with a hint, and the hint is right: the model is compiled again."""
+    out = compiled(tmp_path)
+    for damaged in (out / "bundle" / "manifest.json", out / "aotc.json"):
+        whole = damaged.read_bytes()
+        for content in (b"", b"{", b"[]"):
+            damaged.write_bytes(content)
+            assert main(["report", str(out), "-o", str(tmp_path / "r.html")]) == 1
+            said = capsys.readouterr().err
+            assert damaged.name in said and "  hint: compile again" in said
+        damaged.write_bytes(whole)
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_a_folder_without_its_bundle_is_compiled_into(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "CMakeCache.txt").write_text(f"CMAKE_HOME_DIRECTORY:INTERNAL={out / 'bundle'}\n")
+    compiled(tmp_path)
+    assert open_out(out).manifest["name"] == "net"
