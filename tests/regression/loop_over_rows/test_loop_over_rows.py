@@ -16,6 +16,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 import aot
+from aot.errors import AotError
 from aot.target import load_target
 from aot.tools.build import build, configure, find_tools
 from aot.tools.run import open_out, stream
@@ -184,3 +185,23 @@ def test_bodies_read_rows_that_a_run_says(name: str, tmp_path: Path) -> None:
         for ours, theirs in zip(results, session.run(None, {"x": x, "s0": s0}), strict=True):
             assert ours.shape == theirs.shape
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_a_state_that_outgrows_its_bound_is_a_status(tmp_path: Path) -> None:
+    """A step doubles the rows: the bound, of the first step's growth, holds for two steps."""
+    outputs = "(float[p, 3] s)"
+    loop = """some = Slice(x, first, next)
+        s = Loop (n, , some) <body = b (int64 i, bool g, float[k, 3] a)
+            => (bool g2, float[k2, 3] a2) {
+          g2 = Identity(g)
+          b = Relu(a)
+          a2 = Concat<axis = 0>(a, b)
+        }>"""
+    made = parser.parse_model(HEAD.format(outputs=outputs, loop=loop))
+    tensors = [numpy_helper.from_array(np.asarray(v), k) for k, v in CONSTANTS.items()]
+    made.graph.initializer.extend(tensors)
+    net = aot.compile(made, tmp_path, name="net", target="x86-64", dims={"N": (1, 4)}).load()
+    given = np.ones(3, np.float32)
+    assert np.asarray(net(np.ones((2, 3), np.float32), given)).shape == (4, 3)
+    with pytest.raises(AotError, match="status 3"):
+        net(np.ones((3, 3), np.float32), given)
