@@ -208,8 +208,8 @@ _IMAGE = """\
 if(EXISTS "${{CMAKE_CURRENT_SOURCE_DIR}}/board/startup.c")
   add_library({name}-start OBJECT EXCLUDE_FROM_ALL board/startup.c board/semihost.c)
   target_include_directories({name}-start PRIVATE "${{CMAKE_CURRENT_SOURCE_DIR}}/include")
-  target_compile_options({name}-start PRIVATE {flags} -Os -fno-lto
-    -fno-tree-loop-distribute-patterns)
+  target_compile_options({name}-start PRIVATE {flags} -Os -fno-lto -ffunction-sections
+    -fdata-sections -fno-tree-loop-distribute-patterns)
   add_library({name}-board INTERFACE)
   add_library(aot::{name}-board ALIAS {name}-board)
   target_sources({name}-board INTERFACE $<TARGET_OBJECTS:{name}-start>)
