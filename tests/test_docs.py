@@ -40,6 +40,7 @@ EXECUTED = (
     "docs/dynamic.md",
     "docs/control-flow.md",
     "docs/streaming.md",
+    "docs/weights.md",
     "docs/several-models.md",
     "docs/step.md",
     "docs/rtos.md",

@@ -27,8 +27,8 @@ from aot.emit_c.spelling import (
     region_arguments,
     statement,
     step,
-    title,
 )
+from aot.emit_c.titles import title
 from aot.errors import InternalError
 from aot.ir.program import Arg, Body, Call, Role, Source, Wire
 from aot.ir.rows import STREAMED

@@ -12,7 +12,7 @@ from aot.emit_c.constants import place_constants
 from aot.emit_c.trace import arena_offset, last_writers, reads, writes
 from aot.emit_c.write import File, sha256
 from aot.ir.plan import Plan
-from aot.ir.program import WAITS, Body, Call, Program, Role, Tensor
+from aot.ir.program import WAITS, Arg, Body, Call, Program, Role, Tensor
 from aot.options import Options
 from aot.partition.result import Partition
 from aot.plan import slices, threads
@@ -287,6 +287,7 @@ def _node(
         "instance": dict(call.instance),
         "macs": call.macs,
         "constant_bytes": inner + _constant_bytes(program, call, fresh),
+        **({"fetches": _fetches(program, call)} if call.fetches else {}),
         **({"bodies": bodies} if bodies else {}),
         "offsets": _offsets(program, plan, call),
         "reads": [{**_part(program, t), "calls": [*calls]} for t, calls in read],
@@ -302,6 +303,23 @@ def _node(
             for _, t in writes(program, call)
         ],
     }
+
+
+def _fetches(program: Program, call: Call) -> list[dict[str, Any]]:
+    """The constants that a call gets by blocks: how, their bytes, those stored, blocks."""
+    sources = [call.args[f.source] for f in call.fetches]
+    return [
+        {
+            "how": f.how,
+            "source": s.tensor,
+            "bytes": f.total,
+            "stored_bytes": program.tensors[s.tensor].nbytes,
+            "blocks": f.blocks,
+            "block_bytes": f.step * f.nbytes,
+        }
+        for f, s in zip(call.fetches, sources, strict=True)
+        if isinstance(s, Arg)
+    ]
 
 
 def _part(program: Program, tensor: Tensor) -> dict[str, Any]:

@@ -43,8 +43,12 @@ def job(known: Sequence[str]) -> str:
 def copied(ctype: str, params: str, fields: Sequence[PartField]) -> str:
     """The declaration of `rows`, a copy of `params` of the type `ctype`, and the statements that
     tell it which units a part makes."""
-    made = f"    {ctext.ident(ctype)} rows = {params};\n"
-    return made + "".join(f"    rows.{_member(f)} = {_value(f)};\n" for f in fields)
+    return f"    {ctext.ident(ctype)} rows = {params};\n" + told(fields)
+
+
+def told(fields: Sequence[PartField]) -> str:
+    """The statements that tell `rows` which units a part makes."""
+    return "".join(f"    rows.{_member(f)} = {_value(f)};\n" for f in fields)
 
 
 def _member(field: PartField) -> str:

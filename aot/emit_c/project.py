@@ -12,6 +12,7 @@ from typing import Any
 from aot.emit_c import (
     board,
     ctext,
+    fetch,
     interface,
     kernels,
     manifest as manifests,
@@ -97,7 +98,7 @@ def emit_c(
     called = [*(s.create for s in program.states), *program.every_call()]
     called += [c for t in fallbacks if t.program is not None for c in t.program.every_call()]
     backends = used_backends(program, options)
-    headers = kernels.collect(c.header or f"{c.kernel}.h" for c in called)
+    headers = kernels.collect(fetch.headers(called))
     own = headers_of(program)
     specialise = options.specialise
     parted, parts = region_files(program, plan, target, constants, specialise, fallbacks, backends)

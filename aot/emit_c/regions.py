@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from aot.emit_c import board, ctext
+from aot.emit_c import board, ctext, fetch
 from aot.emit_c.arena_table import MemoryMacros, planned_parts, spell_arena
 from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.demands import refuse
@@ -83,7 +83,7 @@ def headers_of(program: Program, vendor: str = "") -> Headers:
     """Headers of the calls and objects of one vendor; of portable C by default."""
     wanted = vendor or "c"
     called = (*(s.create for s in program.states), *program.every_call())
-    return collect(c.header or f"{c.kernel}.h" for c in called if c.backend == wanted)
+    return collect(fetch.headers([c for c in called if c.backend == wanted]))
 
 
 def spell_vendor(

@@ -30,8 +30,8 @@ from aot.emit_c.spelling import (
     region_arguments,
     row_wrapper,
     spelling,
-    title,
 )
+from aot.emit_c.titles import title
 from aot.ir.plan import Plan
 from aot.ir.program import Access, Arg, Call, Program, Role, Scalar
 from aot.ir.rows import STREAMED, Rowwise, Segment

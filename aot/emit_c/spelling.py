@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 
-from aot.emit_c import ctext, parts
-from aot.emit_c.arena_table import MemoryMacros, kind
+from aot.emit_c import ctext, fetch, parts
+from aot.emit_c.arena_table import MemoryMacros
 from aot.emit_c.constants import Constants
 from aot.emit_c.kernels import Headers
 from aot.emit_c.naming import local, shortened
+from aot.emit_c.titles import title
 from aot.emit_c.trace import arena_offset
 from aot.errors import InternalError, UnsupportedError
 from aot.ir.plan import Plan
@@ -154,7 +154,7 @@ def create(spelling: Spelling, state: State) -> str:
         arguments.append("&" + _params(spelling, call, call.params))
     deep = 12 if spelling.failed else 8
     made = "status = " + ctext.call(ctext.ident(call.kernel), arguments)
-    note = ctext.block(_title(spelling.program, call, state.name), "    ")
+    note = ctext.block(title(spelling.program, call, state.name), "    ")
     if not spelling.failed:
         return f"{note}\n    if (status == AOT_OK)\n{made}"
     label = spelling.label(call, "s")
@@ -165,34 +165,6 @@ def create(spelling: Spelling, state: State) -> str:
 def stateful(program: Program) -> list[str]:
     """Vendors that have objects, in the order of their first one."""
     return list(dict.fromkeys(s.create.backend for s in program.states))
-
-
-def title(program: Program, call: Call) -> list[str]:
-    """What a call computes: the operators with the types of tensors, then the nodes."""
-    return _title(program, call, call.kernel)
-
-
-def _title(program: Program, call: Call, otherwise: str) -> list[str]:
-    """Lines of a comment on a call: operators with shapes read and written, then nodes.
-
-    `otherwise` is shown for a call without operators; constants and scratch have no shape here.
-    """
-    ops = " + ".join(_counted(call.origin.ops)) or otherwise
-    own = [program.tensors[n] for n in dict.fromkeys((*call.reads(), *call.writes()))]
-    known = {t.name: kind(t) for t in own if t.role not in (Role.CONST, Role.SCRATCH)}
-    sides = [
-        ", ".join(known[n] for n in side if n in known) for side in (call.reads(), call.writes())
-    ]
-    ops += f" ({call.origin.comment})" if call.origin.comment else ""
-    line = f"{ops}: {' -> '.join(sides)}".replace(":  ->", ": ->") if any(sides) else ops
-    nodes = ", ".join(call.origin.onnx_names or call.origin.nodes)
-    return [line, f"nodes: {nodes}"] if nodes else [line]
-
-
-def _counted(ops: Sequence[str]) -> list[str]:
-    """Operators in order; of equal ones in a row their number: `2 DequantizeLinear`."""
-    runs = ((op, len(list(run))) for op, run in groupby(ops))
-    return [op if count == 1 else f"{count} {op}" for op, count in runs]
 
 
 def step(spelling: Spelling, index: int, call: Call) -> str:
@@ -217,7 +189,7 @@ def step(spelling: Spelling, index: int, call: Call) -> str:
     ]
     if call.params and not fixed:
         arguments.append("&" + _params(spelling, call, call.params))
-    arguments += ["first", "end"] if fields else []
+    arguments += ["first", "end"] if fields else fetch.passed(spelling.program, call)
     if split:
         part = local(spelling.root.name, f"part{index}")
         known = {a: PARAMETERS[a] for a in region_arguments(spelling.root, spelling.program)}
@@ -398,19 +370,17 @@ def _function(name: str, call: Call, fixed: str, part: Sequence[PartField], rang
     copy, or gives both to the kernel's function `ranged`, for which `fixed` stays constant.
     """
     declared: list[str] = []
-    passed: list[str] = []
-    begin = ""
+    begin, labels = "", list[str]()
     for arg in call.args:
-        if is_null(arg):
-            passed.append("NULL")
-            continue
-        label = _label(arg, len(declared))
-        declared.append(_declaration(arg) + label)
-        passed.append(label)
+        null = is_null(arg)
+        labels.append("NULL" if null else _label(arg, len(declared)))
+        declared += [] if null else [_declaration(arg) + labels[-1]]
+    passed = [*labels]
     if call.params:
         if not fixed:
             declared.append(f"const {ctext.ident(call.params.ctype)} *p")
-        passed.append("&rows" if part and not ranged else f"&{fixed}" if fixed else "p")
+        copied = (part and not ranged) or (call.fetches and call.fetches[0].split.fields)
+        passed.append("&rows" if copied else f"&{fixed}" if fixed else "p")
     if part and call.params:
         declared += ["int32_t first", "int32_t end"]
         passed += ["first", "end"] if ranged else []
@@ -418,7 +388,12 @@ def _function(name: str, call: Call, fixed: str, part: Sequence[PartField], rang
     passed += [f"/*{ctext.ident(k)}=*/{ctext.integer(v)}" for k, v in call.instance]
     result = "aot_status" if call.status else "void"
     head = f"AOT_NOINLINE static {result} {name}"
-    body = ctext.call(("return " if call.status else "") + (ranged or call.kernel), passed)
+    if call.fetches:
+        declared += fetch.declared(call)
+        rest = [call.kernel, *passed[len(call.args) :]]
+        body = fetch.body(call, labels, fixed or "*p", rest)
+    else:
+        body = ctext.call(("return " if call.status else "") + (ranged or call.kernel), passed)
     return f"{ctext.call(head, declared or ['void'], ' {')}\n{begin}{body}\n}}\n"
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from aot.errors import BackendError, InternalError
 from aot.ir.check_control_flow import check_bodies
+from aot.ir.check_fetch import check_fetches
 from aot.ir.program import Access, Arg, Call, Program, Role, StateArg, Tensor
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -32,6 +33,7 @@ def check_program(program: Program, part: bool = False) -> None:
     for index, call in enumerate(program.calls):
         with _blamed(call):
             _check_call(program, index, call)
+            check_fetches(program, call, f"call {index} ({call.kernel})")
         if call.bodies:
             check_bodies(program, call, f"call {index} ({call.kernel})")
             for body in call.bodies:

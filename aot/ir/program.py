@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from aot.ir import layout as lay
 from aot.ir.deferred import Constant
 from aot.ir.dtypes import DType
+from aot.ir.fetch import Fetch
 from aot.ir.layout import PLAIN, Layout
 from aot.ir.plan import Plan
 from aot.ir.rows import Rowwise, Segment
@@ -249,7 +250,9 @@ class Call:
     may be called in its place with other calls in between (aot/plan/async_overlap.py). `rowwise`
     says how the call makes one row of its result, None if it cannot. It may read `beyond` bytes
     past the end of each operand (aot/plan/overread.py). `splits` are ways to share it among
-    threads, one where the program has chosen it.
+    threads, one where the program has chosen it. `blocks` tells how it is cut by channels of its
+    weights, where they can come block by block; `fetches` are constants that do, or come at once:
+    their sources and tables are arguments behind those of the kernel.
     """
 
     kernel: str
@@ -269,6 +272,8 @@ class Call:
     rowwise: Rowwise | None = None
     beyond: int = 0
     splits: tuple[Split, ...] = ()
+    blocks: Split | None = None
+    fetches: tuple[Fetch, ...] = ()
 
     def pointers(self) -> Iterator[Arg]:
         """The pointer arguments, in order."""
@@ -468,6 +473,7 @@ class Program:
             if call.steps:
                 s = call.steps
                 lines.append(f"    steps most={s.most} trips={s.trips} start={s.start} go={s.go:d}")
+            lines += [f"    {f.text()}" for f in call.fetches]
             lines += [f"    {line}" for body in call.bodies for line in body.lines()]
             if call.rowwise and any(s.first <= i <= s.last for s in self.segments):
                 lines.append(f"    {call.rowwise.text()}")

@@ -19,6 +19,7 @@ from aot.options import Options
 from aot.partition.result import Partition
 from aot.plan.async_overlap import overlap
 from aot.plan.control_flow import plan_subprograms
+from aot.plan.fetch.choose import fetched
 from aot.plan.memory.plan import plan_memory
 from aot.plan.overread import readable
 from aot.plan.schedule import schedule
@@ -52,23 +53,33 @@ def plan_programs(
     `stage` runs each step under its name and may show its result; programs are checked after
     lowering and after scheduling.
     """
-    effort = options.plan_effort
     for chip in chips:
         begin = partial(lower, name, graph, partition, chip, options)
         program = stage("lower", begin, Program.text)
         program = push(program, options.push) if options.push else program
         program = threaded(program, options.threads, bool(options.slice_macs))
         check_program(program)
-        # The arenas of bodies are scratch of the calls that run them, so they come first.
-        program = stage("bodies", partial(plan_subprograms, program, chip, effort))
-        order = _overlapped if options.objective in ("latency", "energy") else schedule
-        program = stage("schedule", partial(order, readable(stage_outputs(program))), Program.text)
-        check_program(program)
-        by_rows = options.objective == "ram" or bool(options.push)
-        program, plan = stage("plan", partial(_planned, program, chip, effort, by_rows), _text)
-        yield chip, program, plan
-        if plan.pads_little(_scratch(program)):
+        fetching = fetched(program, chip, options)
+        made, plan = _finished(fetching, chip, options, stage)
+        if fetching is not program and options.ram and _excess(made, plan, chip, options.ram):
+            made, plan = _finished(program, chip, options, stage)
+        yield chip, made, plan
+        if plan.pads_little(_scratch(made)):
             return
+
+
+def _finished(
+    program: Program, chip: Target, options: Options, stage: Stages
+) -> tuple[Program, Plan]:
+    """The program in its best order with the plan of its memory."""
+    effort = options.plan_effort
+    # The arenas of bodies are scratch of the calls that run them, so they come first.
+    program = stage("bodies", partial(plan_subprograms, program, chip, effort))
+    order = _overlapped if options.objective in ("latency", "energy") else schedule
+    program = stage("schedule", partial(order, readable(stage_outputs(program))), Program.text)
+    check_program(program)
+    by_rows = options.objective == "ram" or bool(options.push)
+    return stage("plan", partial(_planned, program, chip, effort, by_rows), _text)
 
 
 def _scratch(program: Program) -> int:

@@ -14,7 +14,8 @@ Signature = tuple[object, ...]
 def signature(call: Call) -> Signature:
     """The key by which calls share one C function."""
     kinds = tuple(_kind(a) for a in call.args)
-    return (call.kernel, call.header, call.instance, kinds, bool(call.params), call.status)
+    own = call.kernel, call.header, call.instance, kinds, bool(call.params), call.status
+    return (*own, tuple(f.kind for f in call.fetches))
 
 
 def _kind(arg: Arg | Scalar | StateArg) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from aot.errors import one_line
 from aot.ir.graph_nodes import CONTROL, DYNAMIC
-from aot.ir.program import Program
+from aot.ir.program import Arg, Program
 from aot.ops.registry import load_all
 from aot.partition.result import Partition, Selected
 from aot.plan.streaming.runs import runs_of
@@ -169,6 +169,17 @@ def by_rows(program: Program) -> list[str]:
     breaks = [f"  {_call(program, b.call)}: {b.reason}" for b in runs_of(program)[1]]
     rest = ["what ends such runs:", *breaks] if breaks else []
     return [one_line(t) for t in [*lines, *([whole] if whole else []), *rest]]
+
+
+def by_blocks(program: Program) -> list[str]:
+    """Which calls get weights by blocks: decoded, or copied from slow memory."""
+    lines = []
+    for index, fetch in ((i, f) for i, c in enumerate(program.calls) for f in c.fetches):
+        source = program.calls[index].args[fetch.source]
+        stored = program.tensors[source.tensor].nbytes if isinstance(source, Arg) else 0
+        sizes = f"{fetch.total} bytes, stored {stored}, {fetch.blocks} blocks"
+        lines.append(f"  {_call(program, index)}: {fetch.how} {sizes}")
+    return [one_line(t) for t in ["weights by blocks:", *lines]] if lines else []
 
 
 def _call(program: Program, index: int) -> str:

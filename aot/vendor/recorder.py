@@ -242,6 +242,7 @@ class Recorder:
         rowwise: Rowwise | None = None,
         beyond: int = 0,
         splits: Sequence[Split] = (),
+        blocks: Split | None = None,
     ) -> Call:
         """Record one call: pointers in order, then the params, then `instance` constants.
 
@@ -250,7 +251,8 @@ class Recorder:
         (output, input) operands that may share one address. `async_kernels` start and await the
         kernel's work: start has the same arguments, wait those that are no constants. `rowwise`
         says how the kernel makes its result row by row (None: it cannot), `beyond` how many bytes
-        it may read past the end of each operand, `splits` are ways to share it among threads.
+        it may read past the end of each operand, `splits` are ways to share it among threads,
+        `blocks` cuts it by channels of its weights.
         Raises BackendError for a name that is no identifier of C, or operands that C cannot pass.
         """
         if not re.fullmatch(r"[A-Za-z_]\w*", kernel, re.ASCII):
@@ -274,6 +276,7 @@ class Recorder:
             rowwise=rowwise,
             beyond=beyond,
             splits=tuple(splits),
+            blocks=blocks,
         )
         self._written.update(call.writes())
         self.calls.append(call)

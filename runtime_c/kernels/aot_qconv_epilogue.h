@@ -3,8 +3,8 @@
  * and its variants for other instruction sets share.
  *
  * x, w, bias, mult, shift, scratch and the instance constants behind EPILOGUE are those of the
- * convolution; y and the values r are [n][oh][ow][oc]. `pixels` pixels at a time are made in stage
- * [pixels][oc]. EPILOGUE tells what becomes of them:
+ * convolution; y and the values r are [n][oh][ow][oc], pixels `step` values apart. `pixels` pixels
+ * at a time are made in stage [pixels][oc]. EPILOGUE tells what becomes of them:
  *
  * 0, 1, 2: stage has int8 quantised values with y_zero, lo and hi; those of r are added as
  *    aot_qadd_s8 of aot_qbinary.h does with KIND = EPILOGUE: operand a is the convolution, b is r,
@@ -40,7 +40,7 @@
 
 typedef struct aot_qconv_epilogue_params {
     int32_t n, ic, ih, iw, oc, oh, ow, kh, kw, sh, sw, dh, dw, pt, pl, x_zero, y_zero, lo, hi;
-    int32_t pixels;
+    int32_t step, pixels;
     int32_t a_mult, b_mult, y_mult, a_shift, b_shift, y_shift, offset;
     int32_t a_zero, b_zero, sum_zero, sum_lo, sum_hi;
     int32_t y0, y1; /* the rows of the output to make: y1 not among them */
@@ -84,6 +84,7 @@ AOT_INLINE void aot_qconv_epilogue_part(aot_qconv_s8_params *q,
     q->y_zero = p->y_zero;
     q->lo = p->lo;
     q->hi = p->hi;
+    q->step = p->oc;
 }
 
 /* The quantised value of a sum in fixed point and of r. */
@@ -138,13 +139,17 @@ AOT_INLINE void aot_qconv_epilogue_pixels(int8_t *y, const void *stage, const vo
     const int32_t *sum = (const int32_t *)stage;
     int32_t i;
     if (EPILOGUE < AOT_EPILOGUE_SUM) {
-        aot_qadd_s8_row(y, (const int8_t *)stage, (const int8_t *)r, (ptrdiff_t)n * channels, add,
-                        1, 1, EPILOGUE);
+        const ptrdiff_t run = channels == p->step ? (ptrdiff_t)n * channels : channels;
+        const int8_t *a = (const int8_t *)stage, *b = (const int8_t *)r;
+        const int8_t *const end = a + (ptrdiff_t)n * channels;
+        for (; a < end; a += run, b += p->step, y += p->step) {
+            aot_qadd_s8_row(y, a, b, run, add, 1, 1, EPILOGUE);
+        }
         return;
     }
-    for (i = 0; i < n; ++i, y += channels, sum += channels) {
+    for (i = 0; i < n; ++i, y += p->step, sum += channels) {
         aot_qconv_epilogue_values(y, sum, r, mult, shift, channels, p, EPILOGUE);
-        r = aot_qconv_epilogue_at(r, channels, EPILOGUE);
+        r = aot_qconv_epilogue_at(r, p->step, EPILOGUE);
     }
 }
 
@@ -162,7 +167,7 @@ AOT_INLINE void aot_qconv_epilogue_pixels(int8_t *y, const void *stage, const vo
         aot_qconv_epilogue_part(&part_, all_);                                                     \
         for (image_ = 0; image_ < all_->n; ++image_) {                                             \
             const ptrdiff_t skipped_ =                                                             \
-                ((ptrdiff_t)image_ * all_->oh + all_->y0) * all_->ow * all_->oc;                   \
+                ((ptrdiff_t)image_ * all_->oh + all_->y0) * all_->ow * all_->step;                 \
             int8_t *y_ = (int8_t *)(Y) + skipped_;                                                 \
             const void *r_ = aot_qconv_epilogue_at(R, skipped_, EPILOGUE);                         \
             for (part_.y0 = all_->y0; part_.y0 < all_->y1; part_.y0 = part_.y1) {                  \
@@ -176,7 +181,7 @@ AOT_INLINE void aot_qconv_epilogue_pixels(int8_t *y, const void *stage, const vo
                     CONV(stage_, x_, (const int8_t *)(W), (const int32_t *)(BIAS),                 \
                          (const int32_t *)(MULT), (const int8_t *)(SHIFT), (void *)(SCRATCH),      \
                          &part_, __VA_ARGS__);                                                     \
-                    values_ = (ptrdiff_t)part_.ow * all_->oc;                                      \
+                    values_ = (ptrdiff_t)part_.ow * all_->step;                                    \
                     aot_qconv_epilogue_pixels(y_, stage_, r_, (const int32_t *)(MULT),             \
                                               (const int8_t *)(SHIFT), part_.ow, all_, &add_,      \
                                               EPILOGUE);                                           \

@@ -104,11 +104,11 @@ AOT_INLINE void aot_qconv_s8_tile(int8_t *y, const int8_t *const *at, ptrdiff_t 
         const ptrdiff_t k = PC ? c : 0;
         aot_qtile_s8(&job, at, row, p->kh, run, w, bias + c, P, O, PLANAR);
         if (n == P) {
-            aot_qtile_s8_store(y, p->oc, job.sum, mult + k, RQ != 0 ? shift + k : NULL, left,
+            aot_qtile_s8_store(y, p->step, job.sum, mult + k, RQ != 0 ? shift + k : NULL, left,
                                p->y_zero, p->lo, p->hi, P, O, RQ, PC);
         } else {
             for (i = 0; i < n; ++i) {
-                aot_qtile_s8_store(y + i * p->oc * SIZE, 0, job.sum + i * O, mult + k,
+                aot_qtile_s8_store(y + i * p->step * SIZE, 0, job.sum + i * O, mult + k,
                                    RQ != 0 ? shift + k : NULL, left, p->y_zero, p->lo, p->hi, 1, O,
                                    RQ, PC);
             }
@@ -125,7 +125,7 @@ AOT_INLINE void aot_qconv_s8(int8_t *y, const int8_t *x, const int8_t *w, const 
     const int32_t pixels = (p->y1 - p->y0) * p->ow;
     const int pointwise = p->kh * p->kw == 1 && p->sh == 1 && p->sw == 1 && p->ow == p->iw &&
                           p->pt == 0 && p->pl == 0 && p->oh <= p->ih;
-    const ptrdiff_t pixel = p->oc * (ptrdiff_t)AOT_REQUANT_SIZE(RQ);
+    const ptrdiff_t pixel = p->step * (ptrdiff_t)AOT_REQUANT_SIZE(RQ);
     const int8_t *at[AOT_QTILE_MAX];
     int32_t image, first;
     int i;

@@ -191,12 +191,12 @@ typedef struct {
     aot_dsp_job job, *last;
     aot_dsp_run *run;
     uint32_t *wide;
-    int32_t oc, depth;
+    int32_t oc, step, depth;
 } aot_qconv_dsp_state;
 
 /* All channels of two pixels whose windows are in scratch. */
 AOT_DSP_SMALL void aot_qconv_dsp_pixels(aot_qconv_dsp_state *s, int8_t *y, int two) {
-    int8_t *const next = two ? y + s->oc : y;
+    int8_t *const next = two ? y + s->step : y;
     s->job.y0 = y;
     s->job.y1 = next;
     s->run(&s->job);
@@ -215,7 +215,7 @@ AOT_DSP_SMALL void aot_qconv_dsp_windows(int8_t *y, const int8_t *x, const aot_q
     int32_t safe = (p->y1 - 1) * p->sh - p->pt + (p->kh - 1) * p->dh;
     safe = safe < p->ih - 1 ? safe : p->ih - 1;
     (void)memset(stage, 0, 2 * (size_t)s->depth); /* what pads a window */
-    for (; left > 0; left -= 2, y += 2 * p->oc) {
+    for (; left > 0; left -= 2, y += 2 * p->step) {
         for (i = 0; i < 2 && i < left; ++i) {
             aot_qconv_dsp_window(stage + i * s->depth, x, p, oy * p->sh - p->pt, ox * p->sw - p->pl,
                                  safe);
@@ -235,7 +235,7 @@ AOT_DSP_SMALL void aot_qconv_dsp_points(int8_t *y, const int8_t *x, const aot_qc
 #if AOT_ROWS_APART
     const int8_t *at[2];
     int32_t row = y0 - p->x_row0, col = 0, i;
-    for (; left > 0; left -= 2, y += 2 * p->oc) {
+    for (; left > 0; left -= 2, y += 2 * p->step) {
         for (i = 0; i < 2 && i < left; ++i) {
             at[i] = AOT_AT(x, row, (col - p->pl) * p->ic, x);
             if (++col == p->ow) {
@@ -249,7 +249,7 @@ AOT_DSP_SMALL void aot_qconv_dsp_points(int8_t *y, const int8_t *x, const aot_qc
     return;
 #endif
     x = AOT_AT(x, y0 - p->x_row0, -p->pl * p->ic, x + ((y0 - p->x_row0) * p->iw - p->pl) * p->ic);
-    for (; left > 0; left -= 2, x += 2 * p->ic, y += 2 * p->oc) {
+    for (; left > 0; left -= 2, x += 2 * p->ic, y += 2 * p->step) {
         const int two = left > 1;
         aot_qconv_dsp_widen(s->wide, x, two ? x + p->ic : x, p->ic);
         aot_qconv_dsp_pixels(s, y, two);
@@ -264,7 +264,7 @@ AOT_DSP_SMALL void aot_qconv_dsp_rows(int8_t *y, const int8_t *x, const aot_qcon
             const int two = ox + 1 < p->ow;
             aot_qconv_dsp_columns(s->wide, x, p, oy * p->sh - p->pt, ox - p->pl);
             aot_qconv_dsp_pixels(s, y, two);
-            y += two ? 2 * p->oc : p->oc;
+            y += two ? 2 * p->step : p->step;
         }
     }
 }
@@ -287,6 +287,7 @@ AOT_INLINE void aot_qconv_s8__dsp_rows(int8_t *y, const int8_t *x, const int8_t 
     s.last = NULL;
     s.wide = (uint32_t *)scratch;
     s.oc = p->oc;
+    s.step = p->step;
     s.depth = depth;
     if (KIND == 1 && depth != p->ic) {
         (void)memset(s.wide + p->ic, 0, (size_t)(depth - p->ic) * sizeof *s.wide);
@@ -301,7 +302,7 @@ AOT_INLINE void aot_qconv_s8__dsp_rows(int8_t *y, const int8_t *x, const int8_t 
                          KIND == 2, CLIP, WIDE);
     }
     for (image = 0; image < p->n; ++image) {
-        int8_t *const to = y + (image * p->oh + y0 - p->y_row0) * p->ow * p->oc;
+        int8_t *const to = y + (image * p->oh + y0 - p->y_row0) * p->ow * p->step;
         const int8_t *const from = x + image * p->ih * p->iw * p->ic;
         if (KIND == 2) {
             aot_qconv_dsp_rows(to, from, p, &s, y0, y1);

@@ -107,6 +107,7 @@ static AOT_UNUSED aot_qconv_s8_params qparams(const qgeometry *g) {
         g->y_zero,
         g->lo,
         g->hi,
+        g->oc,
         0,
         0,
         0,

@@ -11,7 +11,7 @@ from aot.cli.progress import Progress
 from aot.cli.subcommand import Answer
 from aot.load.source import open_model
 from aot.pipeline import compile_model, partition_model
-from aot.tools.explain import by_rows, explain
+from aot.tools.explain import by_blocks, by_rows, explain
 from aot.tools.unsupported import survey
 from aot.vendor.find import estimates
 
@@ -20,7 +20,8 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
     """Explain which backend computes each node and why others do not, as a record and a text.
 
     With --unsupported only the nodes that no backend computes; with --objective ram the text
-    ends with the segments that are made row by row. The prices of matches are nanoseconds.
+    ends with the segments that are made row by row, with --objective flash with the weights that
+    calls get by blocks. The prices of matches are nanoseconds.
     """
     options = options_of(args)
     if args.unsupported:
@@ -28,7 +29,8 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
         return Answer(found.record(), found.text())
     _, partition = partition_model(Path(args.model), options, progress, survey=True)
     rows = []
-    if options.objective == "ram":
-        rows = by_rows(compile_model(Path(args.model), options, progress).program)
+    if options.objective in ("ram", "flash"):
+        program = compile_model(Path(args.model), options, progress).program
+        rows = by_rows(program) if options.objective == "ram" else by_blocks(program)
     report = explain(partition, args.verbose, estimates(options))
     return Answer(report.record(), "\n".join([report.text(), *rows]))

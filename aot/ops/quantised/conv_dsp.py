@@ -120,7 +120,8 @@ def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
         weights = pack_weights(padded(flat, 8, axis=1), wide)
         scratch = 4 * depth if kind else 6 * depth + 4
     instance = {"KIND": kind, "CLIP": _clip(conv), "WIDE": int(wide), "LAST": int(conv.oc % 4 != 0)}
-    return QCall(conv.kernel("__dsp"), weights, pack_bias(bias, wide), scratch, instance)
+    tile = 0 if conv.oc % 4 else 4  # a last block of the last four channels again
+    return QCall(conv.kernel("__dsp"), weights, pack_bias(bias, wide), scratch, instance, tile=tile)
 
 
 def plan_depthwise(conv: QConv, w: Array, bias: Array) -> QCall:
@@ -143,4 +144,5 @@ def plan_fc(dense: QConv, w: Array, bias: Array) -> QCall:
     scratch = 0 if dense.ic % 8 == 0 else round_up(dense.ic, 8)
     instance = {"CLIP": _clip(dense), "WIDE": int(wide)}
     deep = pack_weights(padded(w, 8, axis=1), wide)
-    return QCall(dense.kernel("__dsp"), deep, pack_bias(bias, wide), scratch, instance)
+    made = dense.kernel("__dsp"), deep, pack_bias(bias, wide), scratch, instance
+    return QCall(*made, tile=4)

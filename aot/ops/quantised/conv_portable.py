@@ -8,6 +8,7 @@ Targets with vectors have kernels of their own, conv_vector, those with dot prod
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +80,8 @@ def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     scratch = conv.kh * width * conv.ic if copies(conv) else 0
     # Rows apart are copied to scratch: a window that is read in place needs them in order.
     reads_rows = scratch > 0 or conv.kh == 1
-    return QCall(conv.kernel(), packed, bias, scratch, t.instance, rows_apart=reads_rows)
+    more: dict[str, Any] = {"rows_apart": reads_rows, "tile": t.channels}
+    return QCall(conv.kernel(), packed, bias, scratch, t.instance, **more)
 
 
 def copies(conv: QConv) -> bool:

@@ -290,6 +290,7 @@ def record(
             macs=shape.macs,
             rowwise=rowwise if call.rows_apart and rq != SUMS else None,
             splits=shape.splits(*[7] * (behind and more.pieces is None)),
+            blocks=None if rq == SUMS else shape.blocks(call, *[7] * behind),
         )
 
 

@@ -82,7 +82,7 @@ class QConv:
     def sizes(self) -> dict[str, int]:
         """The kernel's parameters without those of rows: sizes, zero points, limits."""
         named = "n ic ih iw oc oh ow kh kw sh sw dh dw pt pl x_zero y_zero lo hi".split()
-        return {k: int(getattr(self, k)) for k in named}
+        return {**{k: int(getattr(self, k)) for k in named}, "step": self.oc}
 
     def rowwise(self, *others: int) -> Rowwise | None:
         """How the kernel makes its result, argument 0, from argument 1 by rows; None for batches
@@ -108,6 +108,18 @@ class QConv:
             return (replace(one, fields=(*one.fields, replace(one.fields[0], member="iw"))),)
         return (Split.rows(self.oh, *others),)
 
+    def blocks(self, call: QCall, *others: int) -> Split | None:
+        """How the kernel is cut by output channels: units are as many channels as the plan `call`
+        packs side by side. Of arguments `others` it reads the same channels. None if it cannot be.
+        """
+        if not call.tile or (self.kind == "fc" and self.ow > 1):
+            return None
+        own = [(0, 1), (2, call.weights.nbytes // round_up(self.oc, call.tile)), (3, 4)]
+        own += [(4, 4)] * self.per_channel + [(5, 1)] * (self.per_channel and self.rq != 0)
+        moves = [(arg, size * call.tile) for arg, size in (*own, *((k, 1) for k in others))]
+        member = "n" if self.kind == "fc" else "oc"
+        return Split.pieces(member, self.oc, moves, call.tile)
+
     def fields(self) -> dict[str, int]:
         """The kernel's parameters for all rows of the output."""
         if self.kind == "fc":
@@ -125,7 +137,8 @@ class QCall:
     constants besides RQ and PC, `inplace` permits that y is x, `staged` whether a kernel made of it
     stores sums before it rounds them.
     `rows_apart` tells that rows of x may lie anywhere, each with a pointer of its own; without it
-    the kernel needs the rows of a window one behind the other.
+    the kernel needs the rows of a window one behind the other. `tile` output channels are packed
+    side by side, behind each other such blocks, which the kernel can make alone (0: it cannot).
     """
 
     kernel: str
@@ -136,6 +149,7 @@ class QCall:
     inplace: bool = False
     staged: bool = True
     rows_apart: bool = True
+    tile: int = 0
 
 
 def round_up(count: int, multiple: int) -> int:

@@ -25,6 +25,11 @@ MARGIN, HOST_MARGIN = 8, 2
 #: Words of stack of the functions that make a part of a call which threads share: the job, the
 #: pool's function, the part's, pointers that were moved.
 SHARED = 48
+#: Words of stack of a function that gets weights by blocks: its counters and pointers that move,
+#: and those of each reader of a stream with its arguments.
+BLOCKS, READER = 40, 14
+#: Bytes of stack of a function that decodes a block, more than was measured anywhere.
+READING = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,7 @@ def _below(program: Program, column: dict[str, int], word: int) -> tuple[int, Ca
             taken += 16 * word + 2 * word * (len(call.args) + 1)
         else:
             taken = column.get(row_of(call), column[call.kernel])
+            taken = max(taken, READING) if call.fetches else taken
             taken += _of_rows(call, word, program)
         if taken >= most:
             most, deepest = taken, inner or call
@@ -159,6 +165,8 @@ def _of_rows(call: Call, word: int, program: Program) -> int:
     """Bytes of the functions that make a row of a call: parameters, pointers to rows, counters."""
     fields = call.params.fields if call.params else ()
     params = sum(len(v) if isinstance(v, tuple) else 1 for _, v in fields)
+    if call.fetches:
+        return 4 * params + word * (BLOCKS + READER * len(call.fetches))
     segments = [s for s in program.segments if call.rowwise and call.region == STREAMED]
     if not segments or call.rowwise is None:
         shared = SHARED * word if program.threads > 1 and call.splits else 0

@@ -98,6 +98,16 @@
 #define AOT_WEIGHTS_TRUSTED(file, bytes) 1
 #endif
 
+/* Weights that come from slow memory: aot_copy_start begins to copy `bytes` bytes, aot_copy_wait
+ * returns when they are there. One copy is under way at a time, each start is followed by its wait,
+ * and nobody touches either place in between; a DMA controller of yours works meanwhile, as in
+ * `#define aot_copy_start(to, from, bytes) my_dma_start(to, from, bytes)` in the file that
+ * AOT_CONFIG names. */
+#ifndef aot_copy_start
+#define aot_copy_start(to, from, bytes) ((void)memcpy((to), (from), (bytes)))
+#define aot_copy_wait() ((void)0)
+#endif
+
 /* A symbol other files of the bundle use and nobody else. */
 #ifndef AOT_HIDDEN
 #if defined(__GNUC__) && defined(__ELF__)
