@@ -91,6 +91,12 @@ def test_make(package: Path, sample: tuple[bytes, bytes]) -> None:
     assert computed(package / "build" / "example", sample)
 
 
+def test_the_fragment_leaves_the_first_target(made: Path, tmp_path: Path) -> None:
+    fragment = made / "packages" / "make" / "digits.mk"
+    (tmp_path / "Makefile").write_text(f"include {fragment}\nmine:\n\t@echo mine\n")
+    assert run("make", "-s", cwd=tmp_path) == "mine\n"
+
+
 def test_fetchcontent(package: Path, sample: tuple[bytes, bytes]) -> None:
     build = cmake(package / "example")
     assert run(build / "example", cwd=build) == "digits: ok\n"
