@@ -3,9 +3,9 @@
 
     python benchmarks/all.py [--quick] [TABLE …]
 
-TABLE: speed, memory, embedded, everywhere, compile, kernels, accel, partition, packing (all). A
-table whose data is not on this machine keeps its old text. --quick takes few models and rounds and
-prints instead of writing. Exits 1 if a benchmark found a figure outside its bound.
+TABLE: speed, int8, memory, embedded, everywhere, compile, kernels, accel, partition, packing (all).
+A table whose data is not on this machine keeps its old text. --quick takes few models and rounds
+and prints instead of writing. Exits 1 if a benchmark found a figure outside its bound.
 """
 
 from __future__ import annotations
@@ -79,6 +79,13 @@ def speed(quick: bool) -> str:
     return script("host.py", *models)
 
 
+def int8(quick: bool) -> str:
+    """8-bit networks and their spellings."""
+    if not os.environ.get("AOT_TEST_MODELS"):
+        raise Skipped("AOT_TEST_MODELS does not name a folder of models")
+    return script("int8.py", *(["resnet8", "--rounds", 2] if quick else []))
+
+
 def memory(quick: bool) -> str:
     """Arenas and bounds, for both objectives."""
     models = ("light_squeezenet",) if quick else ()
@@ -141,6 +148,7 @@ def packing(_quick: bool) -> str:
 TABLES: dict[str, Callable[[bool], str]] = {
     "machine": machine,
     "speed": speed,
+    "int8": int8,
     "memory": memory,
     "embedded": embedded,
     "everywhere": everywhere,
