@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from aot.emit_c.levels import level_name
 from aot.emit_c.manifest import manifest_of
 from aot.emit_c.names import bundle_name
 from aot.emit_c.project import emit_c
@@ -32,10 +33,11 @@ from aot.plan.budget import budgeted
 from aot.plan.code_size import code_parts
 from aot.plan.compiled import Compiled
 from aot.plan.fallback import make_fallbacks
+from aot.plan.levels import Level, check_alike, check_levels
 from aot.plan.plan_program import plan_programs, within_ram
 from aot.plan.slices import note, sliced
 from aot.plan.threads import check_threads
-from aot.target import load_target, widths
+from aot.target import Target, load_target, widths
 from aot.tools.samples import samples_for
 from aot.vendor.find import chosen_backends
 
@@ -49,12 +51,15 @@ def compile_model(
     """
     stage = Stages(progress, watch)
     target = budgeted(load_target(options.target), options)
+    check_levels(target, options)
     check_threads(options.threads, target, options.package, options.single_file)
     name = bundle_name(options.name, source.path if isinstance(source, Opened) else source)
     model, partition = partition_model(source, options, progress, watch)
-    plans = plan_programs(name, model.graph, partition, widths(target, options), options, stage)
-    target, program, plan = min(plans, key=lambda trial: trial[2].arena_bytes)
-    program, plan = within_ram(program, plan, target, options)
+    planned = partial(_planned, model.graph, partition, options, stage)
+    first = planned(name, target)
+    others = tuple(planned(level_name(name, chip), chip) for chip in target.levels)
+    check_alike(first, others)
+    target, program, plan = first.target, first.program, first.plan
     program = sliced(program, plan, options.slice_macs)
     make = partial(make_fallbacks, program, plan, model.graph, partition, target, options)
     fallbacks = stage("fallbacks", make)
@@ -67,9 +72,23 @@ def compile_model(
     samples = samples_for(manifest, model, options)
     if samples:
         manifest["test_data"] = {"samples": len(samples), "bytes": vector_bytes(program, samples)}
-    files = emit_c(program, plan, target, options, manifest, fallbacks, samples)
+    files = emit_c(program, plan, target, options, manifest, fallbacks, samples, others)
     code = code_parts(program, plan, target, options.specialise)
     return Compiled(name, target, model, partition, program, plan, files, manifest, code)
+
+
+def _planned(
+    graph: ir.Graph,
+    partition: Partition,
+    options: Options,
+    stage: Stages,
+    name: str,
+    target: Target,
+) -> Level:
+    """The program called `name` for one level of the CPU, with the plan that needs least."""
+    plans = plan_programs(name, graph, partition, widths(target, options), options, stage)
+    chip, program, plan = min(plans, key=lambda trial: trial[2].arena_bytes)
+    return Level(chip, *within_ram(program, plan, chip, options))
 
 
 def partition_model(

@@ -29,6 +29,9 @@ LEVELS = (
     *("x86-64-v2", "x86-64"),
 )
 
+#: Families of targets for `--target FAMILY:LEVEL,LEVEL`, each with its target for any CPU.
+FAMILIES = {"x86-64": "x86-64", "aarch64": "aarch64-linux"}
+
 SUPPORTED_ARCHS = ("x86_64", "aarch64", "arm", "riscv32", "riscv64")
 
 #: What `platform.machine()` calls the 32-bit Arm cores.
@@ -82,6 +85,9 @@ class Target:
     the linker, `stack` is what the image reserves in bytes, and `tick_hz` the rate of the counter
     in emulated time at one instruction per nanosecond (0: it counts instructions). `simd` is the
     integer vector unit that kernels of integer networks use (see SIMD; "" for none).
+
+    `levels` are further targets of the same family, for each of which the library has the kernels
+    once more; init takes the last one whose units the CPU has (`--target x86-64:v2,v3`).
     """
 
     name: str
@@ -106,6 +112,7 @@ class Target:
     stack: int = 8192
     tick_hz: int = 0
     simd: str = ""
+    levels: tuple[Target, ...] = ()
 
     @property
     def board(self) -> bool:
@@ -204,10 +211,13 @@ def _status(name: str) -> str:
 def load_target(spec: str = "host") -> Target:
     """The target called `spec`, or described by the file `spec` (anything that ends in .toml).
 
-    Raises TargetError for an unknown name, a bad file, or a chip this version has no kernels for.
+    `FAMILY:A,B` is the target of level A with that of level B in its `levels`. Raises TargetError
+    for an unknown name, a bad file, or a chip this version has no kernels for.
     """
     if spec.endswith(".toml"):
         return _from_file(Path(spec))
+    if ":" in spec:
+        return _with_levels(spec)
     if spec == "host":
         return _named("host", _host_level())
     named = re.fullmatch(_NAME, spec)
@@ -215,6 +225,33 @@ def load_target(spec: str = "host") -> Target:
         hint = meant(spec, names(), "`aotc targets` lists them")
         raise TargetError(f"unknown target {spec!r}", hint=hint if named else f"{hint}; {_NAMING}")
     return _named(spec, spec)
+
+
+def _with_levels(spec: str) -> Target:
+    """The first level of `FAMILY:A,B,C`, the others as its `levels`, in the order given.
+
+    Raises TargetError for a family or a level that does not exist and for one that comes twice.
+    """
+    family, _, text = spec.partition(":")
+    if family not in FAMILIES:
+        hint = f"families with levels: {', '.join(FAMILIES)}"
+        raise TargetError(f"target {spec!r}: {family!r} has no levels", hint=hint)
+    words, known = text.split(","), levels_of(family)
+    for word in words:
+        if word not in known or words.count(word) > 1:
+            what = f"level {word!r} comes twice" if word in known else f"no level {word!r}"
+            hint = f"levels: {', '.join(known)}"
+            hint = hint if word in known else meant(word, known, hint)
+            raise TargetError(f"target {spec!r}: {what}", hint=hint)
+    first, *others = (_named(known[word], known[word]) for word in words)
+    return replace(first, name=spec, levels=tuple(others))
+
+
+def levels_of(family: str) -> dict[str, str]:
+    """The levels of a family of FAMILIES, from the least, each with the name of its target."""
+    base = FAMILIES[family]
+    found = [n for n in names() if n.startswith(f"{family}-") and n != base]
+    return {"base": base, **{n.removeprefix(f"{family}-"): n for n in found}}
 
 
 def _host_level() -> str:
@@ -261,7 +298,7 @@ def _from_file(path: Path) -> Target:
 
 
 def _build(name: str, cpu: str, table: Mapping[str, Any], where: str) -> Target:
-    known = {f.name for f in fields(Target)} - {"name", "cpu", "memories"}
+    known = {f.name for f in fields(Target)} - {"name", "cpu", "memories", "levels"}
     for key in sorted(table):
         if key not in known | {"memory"}:
             raise TargetError(f"unknown key {key!r}", where, f"known: {', '.join(sorted(known))}")

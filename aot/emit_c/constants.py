@@ -58,7 +58,7 @@ def place_constants(program: Program, byte_order: str = "little") -> Constants:
                     used.setdefault(base, set()).add(call.backend)
                     if base not in tensors:
                         tensors[base], arrays[base] = part.tensors[base], _stored(part, base)
-    same = _duplicates(arrays, {n: tensors[n].section for n in used})
+    same = same_data(arrays, {n: tensors[n].section for n in used})
     owners = _owners(used, same)
     unique = [n for n in arrays if same[n] == n]
     # Weights that go to a file leave only sections of boards in C.
@@ -114,8 +114,11 @@ def _ordered(data: Constant, byte_order: str) -> Constant:
     return data.byteswap()
 
 
-def _duplicates(arrays: Mapping[str, Constant], sections: Mapping[str, str]) -> dict[str, str]:
+def same_data(
+    arrays: Mapping[str, Constant], sections: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Each name → the first with the same dtype, bytes and section; deferred ones by their key."""
+    sections = sections or dict.fromkeys(arrays, "")
     deferred: dict[tuple[Hashable, str], str] = {}
     same = {
         name: deferred.setdefault((data.key, sections[name]), name)

@@ -101,7 +101,7 @@ def cpu_check(target: Target) -> CpuCheck | None:
     names = ctext.block(
         ["Units of the CPU that files use which compute: " + ", ".join(target.requires)]
     )
-    return CpuCheck(names, "\n".join(f"    {row}" for row in rows), _unit_flags(target), base)
+    return CpuCheck(names, "\n".join(f"    {row}" for row in rows), unit_flags(target), base)
 
 
 def _needs(target: Target, words: Words) -> list[tuple[Word, int]]:
@@ -123,13 +123,19 @@ def _needs(target: Target, words: Words) -> list[tuple[Word, int]]:
 
 def common_flags(target: Target) -> tuple[str, ...]:
     """The target's flags for every file of the bundle."""
-    if cpu_check(target) is None:
+    if cpu_check(target) is None and not target.levels:
         return target.cflags
-    units = _unit_flags(target)
+    units = unit_flags(target)
     return tuple(f for f in target.cflags if f not in units)
 
 
-def _unit_flags(target: Target) -> tuple[str, ...]:
+def base_flag(target: Target) -> str:
+    """The flag for any CPU of the target's architecture; "" where none is known."""
+    return _ARCHS.get(target.arch, ({}, ""))[1]
+
+
+def unit_flags(target: Target) -> tuple[str, ...]:
+    """The target's flags that choose instructions, for files that compute."""
     return tuple(f for f in target.cflags if _UNIT_FLAG.fullmatch(f))
 
 

@@ -15,6 +15,7 @@ from aot.emit_c import (
     fetch,
     interface,
     kernels,
+    levels,
     manifest as manifests,
     quantised_ends,
     rows,
@@ -22,7 +23,7 @@ from aot.emit_c import (
     weights,
 )
 from aot.emit_c.clang_format import STYLE, formatted, style
-from aot.emit_c.constants import Constants, place_constants
+from aot.emit_c.constants import Constants
 from aot.emit_c.cpu_check import common_flags, cpu_check
 from aot.emit_c.regions import declarations, headers_of, region_files
 from aot.emit_c.render import render
@@ -52,6 +53,7 @@ from aot.ir.sample import Sample
 from aot.options import Options
 from aot.plan.board_memory import Needs, io_bytes, needs_of
 from aot.plan.fallback import RegionFallback, portable_bytes
+from aot.plan.levels import Level
 from aot.target import Target
 from aot.version import __version__
 
@@ -83,18 +85,21 @@ def emit_c(
     manifest: dict[str, Any] | None = None,
     fallbacks: Sequence[RegionFallback] = (),
     samples: Sequence[Sample] = (),
+    others: Sequence[Level] = (),
 ) -> dict[str, File]:
     """Every file of the bundle by its path. Equal arguments give equal bytes.
 
     `manifest` is what `manifest_of` gave (made here if absent); its `sources` are filled in.
     `fallbacks` stand in for the vendors' regions where a vendor is left out; `samples` are what the
-    bundle tests itself on.
+    bundle tests itself on; `others` are the levels behind that of `program`.
     """
     name = ctext.ident(program.name)
     if manifest is None:
         manifest = manifests.manifest_of(program, plan, target, None, options)
     weights.check_weights_file(program, target)
-    constants = place_constants(program, target.byte_order)
+    chips = (Level(target, program, plan), *others)
+    stored = levels.common_constants(chips)
+    constants = stored[0]
     called = [*(s.create for s in program.states), *program.every_call()]
     called += [c for t in fallbacks if t.program is not None for c in t.program.every_call()]
     backends = used_backends(program, options)
@@ -103,7 +108,12 @@ def emit_c(
     specialise = options.specialise
     parted, parts = region_files(program, plan, target, constants, specialise, fallbacks, backends)
     vendors = vendors_of(program, backends, parts)
-    values = _values(program, plan, target, options, constants, headers.math, vendors, fallbacks)
+    math = headers.math or levels.all_headers(chips).math
+    values = _values(program, plan, target, options, constants, math, vendors, fallbacks)
+    values |= levels.values(chips) | {"constants_bytes": levels.stored_bytes(stored)}
+    if others:
+        manifest["levels"] = levels.record(chips, stored)
+        manifest["memory"] |= levels.memory(chips, stored)
     values["selftest"] = bool(samples)
     values["stack_bytes"] = manifest["memory"]["stack_bytes"]
     files: dict[str, File] = {
@@ -111,6 +121,7 @@ def emit_c(
             "ascii"
         ),
         **parted,
+        **levels.level_files(name, chips, stored, specialise),
         **_rows(program, plan, target, constants, own),
         **_threads(program, values),
         f"src/{name}_io.h": interface.spell_specs(program).encode("ascii"),
@@ -207,7 +218,8 @@ def _copied(target: Target, program: Program) -> dict[str, File]:
     """
     root = runtime_c()
     public = (*kernels.PUBLIC, *(["quantize.h"] if quantised_ends.converted(program) else []))
-    private = (*PRIVATE, "aot_cpu.h") if cpu_check(target) else PRIVATE
+    asks = cpu_check(target) or target.levels
+    private = (*PRIVATE, "aot_cpu.h") if asks else PRIVATE
     return {
         **{f"include/aot/{h}": (root / "include" / "aot" / h).read_bytes() for h in public},
         **{f"src/{h}": (root / "src" / h).read_bytes() for h in private},

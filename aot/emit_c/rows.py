@@ -93,10 +93,15 @@ def _head(program: Program, index: int, tail: str, before: str = "") -> str:
 
 
 def spell_rows(
-    program: Program, plan: Plan, target: Target, constants: Constants, headers: Headers
+    program: Program,
+    plan: Plan,
+    target: Target,
+    constants: Constants,
+    headers: Headers,
+    owner: str = "",
 ) -> str:
     """The C file of all segments: the table of places of rows, a function per call's row and per
-    segment.
+    segment. A part of another model names that as `owner`.
     """
     s = spelling(program, plan, constants, headers, "none")
     table = table_of(plan)
@@ -113,7 +118,8 @@ def spell_rows(
     places += ctext.wrap([str(p) for p in table.places]) + "\n};\n"
     row = f"#define ROW(k) (arena + (size_t){local(program.name, 'places')}[k] * AOT_ROW_UNIT)\n"
     what = "calls that are made row by row"
-    return spell_file(s, target, what, [STREAMED], [places, row, *functions], before=before)
+    functions = [places, row, *functions]
+    return spell_file(s, target, what, [STREAMED], functions, owner, before)
 
 
 def _segment(spelling: Spelling, table: Table, number: int, segment: Segment) -> list[str]:

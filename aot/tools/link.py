@@ -147,7 +147,9 @@ def _read(out: Path) -> Model:
 
 
 def _check(models: Sequence[Model]) -> None:
-    """Raise AotError for bundles of equal names or other targets, UsageError for less than two."""
+    """Raise AotError for bundles of equal names, of several levels or of other targets, UsageError
+    for less than two.
+    """
     if len(models) < 2:
         raise UsageError("aotc link takes two bundles or more")
     first, seen = models[0], dict[str, Model]()
@@ -156,6 +158,12 @@ def _check(models: Sequence[Model]) -> None:
         if other is not model:
             what = f"{other.out} and {model.out} are both called {model.name}"
             raise AotError(what, hint="compile one of them with another --name")
+        if "levels" in model.manifest:
+            # The states of every level have places of their own, and the project has one for all.
+            what = (
+                f"{model.out} is for several levels of the CPU: {model.manifest['target']['name']}"
+            )
+            raise AotError(what, hint="compile it for one level, for instance --target x86-64-v3")
         kinds = [str(m.manifest["target"]["name"]) for m in (first, model)]
         if first.manifest["target"] != model.manifest["target"]:
             what = f"{first.out} is for {kinds[0]}, {model.out} for {kinds[1]}"

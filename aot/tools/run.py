@@ -112,10 +112,15 @@ def check_dimensions(manifest: Mapping[str, Any], arrays: Sequence[Array]) -> No
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A built OUT: its manifest and its program."""
+    """A built OUT: its manifest and its program.
+
+    `level` is the level of the CPU to run where the bundle has several, "" for the last one that
+    this CPU has.
+    """
 
     out: Path
     manifest: dict[str, Any]
+    level: str = ""
 
     @property
     def name(self) -> str:
@@ -197,6 +202,7 @@ def start(
             errors="replace",
             check=False,
             cwd=folder,
+            env={**os.environ, "AOT_LEVEL": built.level} if built.level else None,
             timeout=limit,
             stdin=subprocess.DEVNULL,
         )

@@ -34,6 +34,7 @@ from aot.tools.layerwise import (
     stored_array,
     written,
 )
+from aot.tools.levelwise import compare_levels
 from aot.tools.record import file_digest, options_of
 from aot.tools.reference import CannotRun, Reference, compiled_part, open_reference
 from aot.tools.regionwise import build_portable, compare_regions
@@ -70,6 +71,7 @@ class Report:
     layers: Layers | None = None
     regions: tuple[Difference, ...] = ()
     notes: tuple[str, ...] = ()
+    levels: tuple[Difference, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -79,7 +81,7 @@ class Report:
     def every(self) -> tuple[Difference, ...]:
         """All comparisons, those inside the network first."""
         layers = self.layers.differences if self.layers else ()
-        return (*self.nodes, *layers, *self.regions, *self.outputs)
+        return (*self.nodes, *layers, *self.regions, *self.levels, *self.outputs)
 
     def failure(self) -> str:
         """The first mismatch in one line."""
@@ -97,13 +99,14 @@ class Report:
             "nodes_without_reference": self.skipped,
             "layers": self.layers.record() if self.layers else None,
             "regions": [d.record() for d in self.regions],
+            "levels": [d.record() for d in self.levels],
             "notes": list(self.notes),
         }
 
     def text(self, verbose: bool = False) -> str:
         """A line per output; per node the mismatches (all if verbose) and a count."""
         lines = [f"{self.name} against {self.reference}"]
-        lines += [d.text() for d in self.outputs]
+        lines += [d.text() for d in (*self.outputs, *self.levels)]
         lines += [printable(n) for n in self.notes]
         if self.nodes:
             shown = [d for d in self.nodes if verbose or not d.passed]
@@ -184,7 +187,8 @@ def _verify(
     traced = 1 if built.states else max(1, len(samples))
     skipped = len(values) - len(nodes) // traced if request.per_node and not coded else 0
     found = tuple(outputs), tuple(nodes), skipped, layers, tuple(regions)
-    return Report(built.name, reference.name, *found, notes)
+    levels, more = compare_levels(built, samples, options.accuracy)
+    return Report(built.name, reference.name, *found, (*notes, *more), levels)
 
 
 def _narrow(path: Path, graph: onnx.GraphProto) -> dict[str, str]:
