@@ -55,12 +55,13 @@ COMMON: tuple[Argument, ...] = (
     _row("--json", **_FLAG, help="machine-readable summary on stdout"),
 )
 
+_FOR = "the target to build for (host); x86-64:v2,v3 is one library for several levels of the CPU"
+_BY = "the command that runs the program, in place of {}: 'ssh HOST {}'"
 _TARGET: tuple[Argument, ...] = (
     "target",
-    _row(
-        "--target", metavar="NAME|FILE.toml", default="host", help="the target to build for (host)"
-    ),
+    _row("--target", metavar="NAME|FILE.toml", default="host", help=_FOR),
 )
+_RUNNER = _row("--runner", metavar="CMD", default="", help=_BY)
 
 _BACKENDS: tuple[Argument, ...] = (
     "backends",
@@ -357,11 +358,8 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
         _row("--json", metavar="F", dest="json_file", help="write the numbers to a file"),
         _row("--repeat", metavar="N", type=count, default=0, help="runs (about a second)"),
         _row("--per-node", **_FLAG, help="print the time of every call, too"),
-        _row(
-            "--trace",
-            metavar="F",
-            help="write when an accelerator's units work: a file for Perfetto",
-        ),
+        _row("--trace", metavar="F", help="write a file for Perfetto: when an accelerator works"),
+        _RUNNER,
         *_PROGRESS,
     ),
     "explain": (
@@ -444,6 +442,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
         ),
         _row("--backend", metavar="A,B", type=names, action="extend", default=[], help="vendors"),
         _row("--rounds", metavar="N", type=count, default=5, help="rounds of timing (5)"),
+        _RUNNER,
         *_TARGET,
         *_PINS,
         *COMMON,

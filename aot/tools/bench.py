@@ -30,7 +30,7 @@ SECONDS = 1.0
 class Timing:
     """CPU time of `runs` runs in nanoseconds: median, quartiles, fastest; `wall` by the clock.
 
-    `emulator` is what ran it, whose speed this then is."""
+    `emulator` is what ran it, whose speed this then is; `runner` the command of `--runner`."""
 
     runs: int
     median: float
@@ -39,6 +39,7 @@ class Timing:
     fastest: float
     wall: float
     emulator: str = ""
+    runner: str = ""
 
     def text(self) -> str:
         """One line, in milliseconds or microseconds."""
@@ -49,6 +50,7 @@ class Timing:
             f"{self.low / scale:.3f} … {self.high / scale:.3f}, spread {spread:.1f} %; "
             f"fastest {self.fastest / scale:.3f}; wall {self.wall / scale:.3f})"
             + (f", emulated by {self.emulator}" if self.emulator else "")
+            + (f", by {self.runner}" if self.runner else "")
         )
 
     def record(self) -> dict[str, Any]:
@@ -60,6 +62,7 @@ class Timing:
             "cpu_min_ns": self.fastest,
             "wall_median_ns": self.wall,
             "emulator": self.emulator,
+            "runner": self.runner,
         }
 
 
@@ -236,4 +239,5 @@ def _host(built: Built, repeat: int) -> Timing:
     low, _, high = quantiles(cpu, n=4) if len(cpu) > 1 else (cpu[0], cpu[0], cpu[0])
     wall = median(float(n) for n in result["wall_ns"])
     emulator = "" if is_native(built.target) else str(built.target.get("emulator", [""])[0])
-    return Timing(len(cpu), median(cpu), low, high, cpu[0], wall, emulator)
+    emulator = emulator if not built.runner else ""
+    return Timing(len(cpu), median(cpu), low, high, cpu[0], wall, emulator, built.runner)

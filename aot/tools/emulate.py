@@ -7,12 +7,13 @@ Everything comes from `target` in the bundle's manifest, so a user's own chip ne
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aot.errors import TargetError
+from aot.errors import TargetError, UsageError
 from aot.target import cpu_flags, machine
 
 #: Seconds after which a board is taken to hang: an emulated one runs some 10^8 instructions in one.
@@ -73,6 +74,29 @@ def command(
     given = "".join(",arg=" + word.replace(",", ",,") for word in words)
     config = "enable=on,target=native" + given
     return [*emulator, *_BOARD, "-semihosting-config", config, "-kernel", place]
+
+
+def by_runner(
+    runner: str, target: Mapping[str, Any], program: Path, arguments: Sequence[str]
+) -> list[str]:
+    """The words of the command `runner`, with `program` and `arguments` in place of the word `{}`.
+
+    Without `{}` they come last. UsageError for a runner that is no command or has quotes left open,
+    and for boards, whose images get their arguments by semihosting.
+    """
+    if is_board(target):
+        what = f"--runner {runner}: an image of {target.get('name')} takes no words as arguments"
+        raise UsageError(what, hint="a target file names the command: emulator = [...]")
+    try:
+        words = shlex.split(runner)
+    except ValueError as error:
+        raise UsageError(f"--runner {runner}: {error}") from error
+    if not words or words[0] == "{}" or shutil.which(words[0]) is None:
+        what = f"--runner {runner}: {words[0] if words else 'nothing'} is no command here"
+        raise UsageError(what, hint="for instance --runner 'ssh HOST {}'")
+    whole = [str(program.resolve()), *arguments]
+    at = words.index("{}") if "{}" in words else len(words)
+    return [*words[:at], *whole, *words[at + 1 :]]
 
 
 def check_cpu(name: str, target: Mapping[str, Any]) -> None:

@@ -115,12 +115,13 @@ class Built:
     """A built OUT: its manifest and its program.
 
     `level` is the level of the CPU to run where the bundle has several, "" for the last one that
-    this CPU has.
+    this CPU has. `runner` is the command that runs programs, "" for this machine or an emulator.
     """
 
     out: Path
     manifest: dict[str, Any]
     level: str = ""
+    runner: str = ""
 
     @property
     def name(self) -> str:
@@ -192,7 +193,10 @@ def start(
     Files among the arguments are relative to `folder`.
     """
     program = built.program(suffix)
-    command = emulate.command(built.name, built.target, program, arguments)
+    if built.runner:
+        command = emulate.by_runner(built.runner, built.target, program, arguments)
+    else:
+        command = emulate.command(built.name, built.target, program, arguments)
     limit = emulate.patience() if built.board else None
     try:
         done = subprocess.run(
@@ -276,19 +280,24 @@ def cropped(array: Array, shape: Array) -> Array:
 
 
 def _write_inputs(built: Built, steps: Sequence[Sequence[Array]], folder: Path) -> list[str]:
-    """Raw files of the inputs of all steps, and the arguments that name them."""
+    """Raw files of the inputs of all steps, and the arguments that name them.
+
+    The names are relative to `folder`, where programs run; for a runner, which may start elsewhere,
+    they are whole.
+    """
     arguments = []
+    before = f"{folder.resolve()}/" if built.runner else ""
     for arrays in steps:
         check_dimensions(built.manifest, arrays)
     for i, spec in enumerate(built.inputs):
         kind = dtypes.from_name(spec.dtype)
         data = b"".join(dtypes.to_bytes(at_bound(arrays[i], spec), kind) for arrays in steps)
         (folder / f"i{i}.bin").write_bytes(data)
-        arguments += ["--input", f"{i}=i{i}.bin"]
+        arguments += ["--input", f"{i}={before}i{i}.bin"]
         if spec.dynamic_axes:
             shapes = np.array([arrays[i].shape for arrays in steps], np.int64)
             (folder / f"e{i}.bin").write_bytes(dtypes.to_bytes(shapes, dtypes.S64))
-            arguments += ["--extents", f"{i}=e{i}.bin"]
+            arguments += ["--extents", f"{i}={before}e{i}.bin"]
     return arguments
 
 

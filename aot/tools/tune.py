@@ -66,8 +66,9 @@ def tune(
     compile_to: CompileTo,
     progress: Progress,
     rounds: int = ROUNDS,
+    runner: str = "",
 ) -> Tuned:
-    """Compile `source` in every variant with `compile_to`, and measure.
+    """Compile `source` in every variant with `compile_to`, and measure, by the command `runner`.
 
     Raises UsageError without a vendor, TargetError for a machine that is not this.
     """
@@ -75,16 +76,17 @@ def tune(
     if not vendors:
         raise UsageError("aotc tune needs --backend: it compares vendors with portable C")
     target = load_target(options.target)
-    if not is_native({"arch": target.arch, "emulator": list(target.emulator)}):
+    if not runner and not is_native({"arch": target.arch, "emulator": list(target.emulator)}):
         raise TargetError(
             f"{target.name} is not this machine: nothing can be measured",
-            hint="tune on the machine itself, and hand the file on with --tune",
+            hint="tune on the machine itself, or name one: --runner 'ssh HOST {}'",
         )
     with tempfile.TemporaryDirectory(prefix="aotc-tune-") as folder:
         variants = []
         for label, backends in [*((v, (v,)) for v in vendors), ("c", ())]:
             progress(f"build {label}")
-            variants.append(_variant(compile_to, source, options, label, backends, Path(folder)))
+            made = _variant(compile_to, source, options, label, backends, Path(folder))
+            variants.append(replace(made, built=replace(made.built, runner=runner)))
         for number in range(rounds):
             progress(f"measure {number + 1}/{rounds}")
             for variant in variants[number % len(variants) :] + variants[: number % len(variants)]:

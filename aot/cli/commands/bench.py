@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from aot.cli.progress import Progress
@@ -19,7 +19,7 @@ from aot.vendor.accel_sim.performance import programs, summary, trace
 
 def command(args: argparse.Namespace, progress: Progress) -> Answer:
     """Do what the options say."""
-    built = open_out(Path(args.out))
+    built = replace(open_out(Path(args.out)), runner=args.runner)
     built.program()
     accelerator = programs(built.out / "bundle")
     if args.trace:

@@ -17,7 +17,7 @@ from aot.tools.tune import tune, write_table
 def command(args: argparse.Namespace, progress: Progress) -> Answer:
     """Do what the options say."""
     options = options_of(args)
-    tuned = tune(Path(args.model), options, compile_to, progress, max(1, args.rounds))
+    tuned = tune(Path(args.model), options, compile_to, progress, max(1, args.rounds), args.runner)
     count = write_table(Path(args.output), tuned, load_target(options.target).cpu)
     record = {"file": args.output, "costs": count, "totals_ns": tuned.totals}
     return Answer(record, f"{tuned.text()}\n{args.output}: {count} costs")
