@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -73,8 +74,10 @@ def compile_model(
     if samples:
         manifest["test_data"] = {"samples": len(samples), "bytes": vector_bytes(program, samples)}
     files = emit_c(program, plan, target, options, manifest, fallbacks, samples, others)
-    code = code_parts(program, plan, target, options.specialise)
-    return Compiled(name, target, model, partition, program, plan, files, manifest, code)
+    code = Counter[str]()
+    for chip in (Level(target, program, plan), *others):
+        code.update(code_parts(chip.program, chip.plan, chip.target, options.specialise))
+    return Compiled(name, target, model, partition, program, plan, files, manifest, dict(code))
 
 
 def _planned(

@@ -35,13 +35,13 @@ def test_a_file_is_a_target(folder: Path) -> None:
     (folder / "cortex-m4-96.toml").write_text(
         'base = "cortex-m4"\nsummary = "my board"\nstack = 96\n'
     )
-    shutil.copy(folder / "cortex-m7.toml", folder / "cortex-m85.toml")
+    shutil.copy(folder / "cortex-m7.toml", folder / "cortex-m95.toml")
     own = target.load_target("cortex-m4-96")
     assert (own.stack, own.cpu, own.simd) == (96, "cortex-m4-96", "dsp")
-    assert target.load_target("cortex-m85").cpu == "cortex-m85"
+    assert target.load_target("cortex-m95").cpu == "cortex-m95"
     found = [r["name"] for r in target.listing()]
     assert found.index("cortex-m4-96") == found.index("cortex-m4") + 1
-    assert found.index("cortex-m85") == found.index("cortex-m55") + 1
+    assert found.index("cortex-m95") == found.index("cortex-m85") + 1
 
 
 @pytest.mark.parametrize("name", ["", "../host", "cortex-m4.toml/x", "cortex-m"])
