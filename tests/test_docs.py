@@ -54,6 +54,7 @@ EXECUTED = (
     "docs/gallery.md",
     "docs/python.md",
     "docs/project.md",
+    "docs/exercises.md",
     *(f"docs/tutorial/{p.name}" for p in sorted(ROOT.glob("docs/tutorial/*.md"))),
     *(f"docs/explanation/{p.name}" for p in sorted(ROOT.glob("docs/explanation/*.md"))),
 )
@@ -70,10 +71,10 @@ PAGES = sorted(
     for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md"))
     if not p.name.startswith(".")
 )
-# Pages whose commands other pages and tests run, too: `make full` runs them once more.
+# Pages that take long, or whose commands other pages and tests run, too: `make full` runs them.
 FULL = (
     *("project", "first-model", "own-model", "firmware", "quantise", "vendor", "accelerator"),
-    *("exactness", "gallery"),
+    *("exactness", "exercises", "gallery"),
 )
 EVERY = bool(os.environ.get("AOT_FULL"))
 # What stands for commands that set up a machine.
