@@ -128,8 +128,8 @@ def _cheapest(
 ) -> tuple[Cover, Chosen, list[int], RegionCertificate, Pricing]:
     """The cheapest of the partitions tried: the best of the search, and that of every vendor alone.
 
-    `preferred` is the cover by priority. The search has no limits on regions, so the partition
-    made of its solution may cost more, and each is priced when it is ready.
+    `preferred` is the cover by priority. Regions of the search that no merge can keep are cut, so
+    the partition made of its solution may cost more, and each is priced when it is ready.
     """
     backends, marked_only = filling.backends, filling.marked_only
     tiles, solution, cover, groups = cheapest(graph, backends, marked_only, costs)
@@ -210,6 +210,7 @@ def _with_regions(cover: Cover, filling: _Filling, groups: Groups = NO_GROUPS) -
             if homes[v] == v:
                 cover.refuse(*chosen[v], why)
         filling.fill(cover)
+        groups = NO_GROUPS  # which are of matches that are no more
 
 
 def _merged(

@@ -34,7 +34,7 @@ def merge_around(
     """
     group, fewer, members = prove_convex(preds, labels, names, homes)
     used: dict[str, int] = {}
-    first = max(colours, default=-1) + 1
+    first = max((*colours, *rules), default=-1) + 1
     tints = []
     for inside in members:
         label = labels[inside[0]]

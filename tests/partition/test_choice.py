@@ -6,15 +6,16 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from aot.partition.cost import search
-from aot.partition.cost.problem import Problem, Tile
+from aot.partition.cost.problem import Content, Problem, Tile
 from aot.partition.cost.search import solve
+from limited_graphs import random_limits
 
 FULL = bool(os.environ.get("AOT_FULL"))
 GRAPHS = 1000 if FULL else 200
@@ -78,6 +79,73 @@ def grown(
     return tuple(sorted(inside))
 
 
+def with_limits(p: Problem, seed: int) -> Problem:
+    """The same with random limits of two vendors and, for some, a check of regions."""
+    r = random.Random(seed)
+    constants = [tuple(sorted(set(r.choices(range(4), k=r.choice((0, 0, 1, 2)))))) for _ in p.tiles]
+    of_node = {t.covers[0]: c for t, c in zip(p.tiles, constants, strict=True)}
+    contents = [
+        Content(
+            len(t.covers),
+            tuple(sorted({c for n in t.covers for c in of_node.get(n, ())})),
+            t.covers[-1],
+        )
+        for t in p.tiles
+    ]
+    limits = {owner: random_limits(r) for owner in (1, 2)}
+    checked = {1: odd_ones(p, contents)} if r.random() < 0.3 else {}
+    return replace(
+        p,
+        limits=limits,
+        checked=checked,
+        contents=contents,
+        constant_bytes=[r.choice((2, 8, 12)) for _ in range(4)],
+    )
+
+
+def odd_ones(p: Problem, contents: list[Content]) -> Callable[[Sequence[int]], str]:
+    """A check that takes regions of an odd number of operators only."""
+    return lambda tiles: "" if sum(contents[t].nodes for t in tiles) % 2 else "an even number"
+
+
+def allowed(p: Problem, owner: int, tiles: tuple[int, ...]) -> bool:
+    """Whether tiles may be a region of an owner, counted from the definition of limits."""
+    limits = p.limits.get(owner)
+    if limits is None:
+        return True
+    order = sorted(tiles, key=lambda t: p.contents[t].rank)
+    nodes = {n for t in tiles for n in p.tiles[t].covers}
+    made = {v for t in tiles for v in p.tiles[t].makes}
+    entering = {v for t in tiles for v in p.tiles[t].reads} - made
+    leaving = {v for v in made if v in p.outputs or not nodes.issuperset(p.readers[v])}
+    constants = {c for t in tiles for c in p.contents[t].constants}
+    held = []
+    for step, t in enumerate(order):
+        later = {v for u in order[step:] for v in p.tiles[u].reads}
+        born = {v for u in order[: step + 1] for v in p.tiles[u].makes}
+        now = (entering & later) | (born & (later | leaving)) | set(p.tiles[t].makes)
+        held.append(sum(p.sizes[v] for v in now))
+    counted = (
+        (len(entering), limits.inputs),
+        (len(leaving), limits.outputs),
+        (sum(p.contents[t].nodes for t in tiles), limits.nodes),
+        (sum(p.constant_bytes[c] for c in constants), limits.constant_bytes),
+        (max(held), limits.live_bytes),
+    )
+    if any(most is not None and amount > most for amount, most in counted):
+        return False
+    parts = [{t} for t in tiles]
+    for t in tiles:
+        for u in tiles:
+            if set(p.tiles[t].makes) & set(p.tiles[u].reads):
+                one, two = (next(q for q in parts if x in q) for x in (t, u))
+                if one is not two:
+                    parts.remove(two)
+                    one |= two
+    check = p.checked.get(owner)
+    return not (limits.connected and len(parts) > 1) and (check is None or not check(order))
+
+
 def least_of_all(p: Problem) -> float:
     """The least cost, by trying every region, one after the other, at every set of nodes done."""
     full = (1 << p.nodes) - 1
@@ -102,6 +170,23 @@ def least_of_all(p: Problem) -> float:
             ),
             default=float("inf"),
         )
+
+    def tilings(left: int, owner: int) -> Iterator[tuple[int, ...]]:
+        if not left:
+            yield ()
+            return
+        low = left & -left
+        for i, t in enumerate(p.tiles):
+            if t.owner == owner and masks[i] & low and not masks[i] & ~left:
+                for others in tilings(left & ~masks[i], owner):
+                    yield (i, *others)
+
+    def limited(part: int, owner: int) -> float:
+        """The least cost of the tiles of a region of an owner that is within its limits."""
+        if owner not in p.limits:
+            return tiled(part, owner)
+        fitting = [ts for ts in tilings(part, owner) if allowed(p, owner, ts)]
+        return min((sum(p.tiles[t].cost for t in ts) for ts in fitting), default=float("inf"))
 
     def border(region: int) -> int:
         inside = [n for n in range(p.nodes) if region >> n & 1]
@@ -134,7 +219,7 @@ def least_of_all(p: Problem) -> float:
                 t.cost for t, m in zip(p.tiles, masks, strict=True) if not t.owner and m == part
             ]
             for owner in range(1, len(p.enter)):
-                own = tiled(part, owner)
+                own = limited(part, owner)
                 if own < found:
                     ways.append(own + p.enter[owner] + p.border[owner] * border(part))
             least = min(ways, default=float("inf"))
@@ -167,6 +252,8 @@ def priced(p: Problem, tiles: tuple[int, ...], regions: tuple[int, ...]) -> floa
         for g in free:
             del needs[g]
     for r, o in owner.items():
+        inside = tuple(t for t, q in zip(tiles, regions, strict=True) if q == r)
+        assert allowed(p, o, inside), "a region beyond its limits"
         read = {v for t, q in zip(tiles, regions, strict=True) if q == r for v in p.tiles[t].reads}
         made = {p.tiles[t].makes[0] for t, q in zip(tiles, regions, strict=True) if q == r}
         out = {v for v in made if v in p.outputs or any(group[u] != r for u in p.readers[v])}
@@ -182,6 +269,21 @@ def test_the_cost_is_the_least_of_all() -> None:
         assert found.total == pytest.approx(priced(problem, found.tiles, found.regions)), seed
         assert found.total == pytest.approx(least_of_all(problem)), seed
         assert found.bound >= found.total * (1 - 1e-9), seed
+
+
+def test_the_cost_within_limits_is_the_least_of_all() -> None:
+    """Limits of all kinds and checks of regions, on top of all that the test above has."""
+    dearer = 0
+    for seed in range(GRAPHS):
+        free = drawn(seed)
+        problem = with_limits(free, seed)
+        found, least = solve(problem), least_of_all(problem)
+        assert found is not None
+        assert found.total == pytest.approx(priced(problem, found.tiles, found.regions)), seed
+        assert found.total == pytest.approx(least), seed
+        assert found.bound >= found.total * (1 - 1e-9), seed
+        dearer += least > least_of_all(free) * (1 + 1e-9)
+    assert dearer > GRAPHS // 5
 
 
 def test_a_search_that_is_cut_short_has_a_true_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,10 +337,24 @@ def test_nodes_that_no_tiles_cover_have_no_solution() -> None:
     assert solve(replace(problem, tiles=[t for t in problem.tiles if 0 not in t.covers])) is None
 
 
+def test_larger_graphs_stay_within_limits() -> None:
+    """`priced` counts the limits of every region from their definition, and finds cycles."""
+    for seed in range(10_000 if FULL else 60):
+        free = drawn(seed, 40, 11)
+        problem = with_limits(free, seed)
+        found = solve(problem, effort=100)
+        assert found is not None, seed
+        assert found.total == pytest.approx(priced(problem, found.tiles, found.regions)), seed
+        assert found.bound <= found.total * (1 + 1e-9), seed
+
+
+@pytest.mark.parametrize("limited", [False, True])
 @pytest.mark.parametrize("nodes", [1000, *([10_000] if FULL else [])])
-def test_large_graphs_are_done_in_time(nodes: int) -> None:
+def test_large_graphs_are_done_in_time(nodes: int, limited: bool) -> None:
+    problem = drawn(0, nodes, nodes)
+    problem = with_limits(problem, 1) if limited else problem
     began = time.process_time()
-    found = solve(drawn(0, nodes, nodes))
+    found = solve(problem)
     assert time.process_time() - began < (5 if nodes == 1000 else 60) * SLOW
     assert found is not None
     assert 0 < found.bound <= found.total < 2 * found.bound

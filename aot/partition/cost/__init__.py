@@ -12,8 +12,9 @@ done. The least sum is wanted, in nanoseconds, of
   region (`Speed.border_bytes_per_ns`); a view counts as the value that it shows;
 - every conversion of a value to another layout, once per value and layout.
 
-`tiles.py` makes the problem of a graph, `search.py` solves it without limits on regions, exactly
-where it can keep every way to begin, and returns a bound that no partition is below. `pricing.py`
-adds up what a partition costs that is ready, limits and all: it is proven the cheapest where it
-costs as much as the bound.
+`tiles.py` makes the problem of a graph, `search.py` solves it, limits (`loads.py`) and all, exactly
+where it can keep every way to begin, and returns a bound that no partition is below. Where a search
+that is cut short finds nothing within the limits, regions are made without and cut. `pricing.py`
+says what is proven of a partition that is ready: it is the cheapest where it costs as much as the
+bound.
 """

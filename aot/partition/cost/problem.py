@@ -7,9 +7,12 @@ are in a graph, `aot/partition/cost/search.py` solves the problem.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from aot.partition.limits import WhyNot
+from aot.vendor.backend import Limits
 
 #: (layout, backend that made the value) of what a tile reads → the layouts that it reads its
 #: operands in and makes its results in. Layouts are numbers, 0 is ONNX's own.
@@ -35,13 +38,24 @@ class Tile(NamedTuple):
     held: frozenset[int] | None = None
 
 
+class Content(NamedTuple):
+    """What a tile counts for limits on regions: operators, numbers of constants, and its place in
+    the order in which tiles of a region run."""
+
+    nodes: int
+    constants: tuple[int, ...]
+    rank: int
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Nodes 0, 1, … in topological order, the tiles that can compute them, and what these cost.
 
     Values have `sizes` in bytes, `readers` (nodes), and may be `inputs` or `outputs` of the graph.
     Backend b takes `enter[b]` nanoseconds per region and `border[b]` per byte that passes the
-    border of a region; both are 0 for backends whose regions cost nothing.
+    border of a region; both are 0 for backends whose regions cost nothing. A region of backend b is
+    within `limits[b]` and the check `checked[b]` of tiles in the order they run, where there are
+    such; then `contents` has what each tile counts, and `constant_bytes` the sizes of constants.
     """
 
     nodes: int
@@ -54,6 +68,10 @@ class Problem:
     border: Sequence[float] = ()
     layouts: LayoutRule | None = None
     convert: Conversion = field(default=lambda value, there, here: 0.0)
+    limits: Mapping[int, Limits] = field(default_factory=dict)
+    checked: Mapping[int, WhyNot] = field(default_factory=dict)
+    contents: Sequence[Content] = ()
+    constant_bytes: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,83 +13,38 @@ the smaller the problem is; what it drops can cost no less than the bound that i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
-from typing import NamedTuple
 
+from aot.partition.cost.loads import Loads
 from aot.partition.cost.problem import Problem, Solution, Tile
+from aot.partition.cost.ways import (
+    Known,
+    Passage,
+    Region,
+    Step,
+    Way,
+    bit,
+    closure,
+    finished,
+    union,
+)
 
 #: Steps of the search (a million take less than a minute), and regions that may be joined.
 EFFORT, MOST_OPEN = 600_000, 12
 #: Sets of open nodes that are told apart at a node.
 MOST_SETS = 256
 WIDTHS = (1, 8, 64, 512, 4096, 32_768)
+#: How many times as long a step takes where regions have limits.
+LIMITED = 4
+#: The width from which on a region may exceed a limit for a while that it is within in the end.
+LENIENT = 512
 _ROUNDING = 1e-9
 
 
 #: Set of open nodes → each tile that may follow (-1: the node is left open), and the set then open.
 Moves = dict[int, list[tuple[int, int]]]
-
-
-class Known(NamedTuple):
-    """What matters of a value: the region it is in (-1: none) and a set of those it needs.
-
-    `layout` is what it is stored in, `maker` the backend that made it, `copies` are the layouts it
-    was converted to, `base` is the value whose memory it shows.
-    """
-
-    home: int
-    needs: int
-    layout: int
-    maker: int
-    copies: frozenset[int]
-    base: int
-
-
-class Passage(NamedTuple):
-    """The region that holds a value, what it costs to get it out for the first time, and the set of
-    regions that have a copy of it."""
-
-    home: int
-    owed: float
-    copied: int
-
-
-class Region(NamedTuple):
-    """A region that may be joined; `place` is its bit in sets, `needs` the set of those before."""
-
-    place: int
-    number: int
-    owner: int
-    label: str
-    needs: int
-
-
-class Way(NamedTuple):
-    """One way to compute the nodes so far; `cost` includes the least that tiles cost for the rest.
-
-    `open` is the set of nodes that a later tile is to cover.
-    """
-
-    cost: float
-    open: int
-    values: dict[int, Known]
-    passages: dict[int, Passage]
-    regions: tuple[Region, ...]
-    begun: int
-    before: tuple[Way, int, int] | None
-
-
-class Step(NamedTuple):
-    """A tile that a way is continued with, in `region` (None: the way leaves the node open)."""
-
-    cost: float
-    way: Way
-    tile: int = -1
-    region: Region | None = None
-    values: tuple[tuple[int, Known], ...] = ()
-    passages: tuple[tuple[int, Passage], ...] = ()
 
 
 def solve(problem: Problem, effort: int = EFFORT) -> Solution | None:
@@ -98,11 +53,17 @@ def solve(problem: Problem, effort: int = EFFORT) -> Solution | None:
     Beams of growing width are tried until one is proven, or until the next would need more than
     `effort` steps in all.
     """
-    search = Search(problem)
+    free = Search(problem)
+    strict = Search(problem, strict=True) if problem.limits else free
     best, spent = None, 0
     for width in WIDTHS:
+        search = strict if width < LENIENT else free
+        if search is not strict and width == LENIENT and LIMITED * width * problem.nodes > effort:
+            break
         found = search.run(width, best)
-        spent, best = spent + search.steps, found or best
+        if found is not None and search is not free:
+            found = replace(found, bound=free.least())  # a strict search leaves ways out
+        spent, best = spent + search.steps * (LIMITED if problem.limits else 1), found or best
         # The next width takes about eight times as many steps.
         if (best is not None and best.bound >= best.total) or spent * 8 > effort:
             break
@@ -112,16 +73,21 @@ def solve(problem: Problem, effort: int = EFFORT) -> Solution | None:
 class Search:
     """The search on one problem; `steps` counts the ways that the last run looked at."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, strict: bool = False) -> None:
         """Prepare `problem`: moves per node, bounds of what is left, and readers of each value as
         bit sets.
 
         `_tracked` says per owner whether it matters which region a tile is in (entering or borders
-        cost).
+        cost, or regions have limits). A `strict` search keeps every region within its limits at
+        every step, and has no tiles that cannot be a region alone: it always finds something where
+        tiles without limits cover the graph.
         """
         self.problem = problem
         self.steps = 0
+        self._loads, self._strict = Loads(problem), strict
         self._tracked = [bool(e or b) for e, b in zip(problem.enter, problem.border, strict=True)]
+        for owner in problem.limits:
+            self._tracked[owner] = True
         self._bordered = any(problem.border)
         self._moves, self._left, self._cut = self._planned()
         self._last = [max(r, default=-1) for r in problem.readers]
@@ -138,6 +104,8 @@ class Search:
         latest = list(range(problem.nodes))
         maker: dict[int, int] = {}
         for i, tile in enumerate(problem.tiles):
+            if self._strict and not self._loads.stands_alone(i):
+                continue
             ending[tile.covers[-1]].append(i)
             maker.update(dict.fromkeys(tile.makes, tile.covers[-1]))
             for node in tile.covers:
@@ -203,8 +171,15 @@ class Search:
                     break
                 way, exact = self._taken(step, node)
                 dropped = dropped if exact else min(dropped, step.cost)
+                if way is None:
+                    continue
                 known = tuple(way.values.items()), tuple(way.passages.items())
-                joinable = tuple((r.place, r.owner, r.label, r.needs) for r in way.regions)
+                joinable = tuple(
+                    (*r[:1], *r[2:5], self._loads.key(r.owner, r.load, way.values))
+                    if r.owner in self.problem.limits
+                    else (*r[:1], *r[2:5])
+                    for r in way.regions
+                )
                 kept.setdefault((way.open, known, joinable), way)
             ways = list(kept.values())
         bound = self.least() if self._cut else max(dropped, self.least())
@@ -245,14 +220,14 @@ class Search:
         if tile.held is not None:
             yield self._viewed(way, index, cost, values, made)
             return
-        needs = _closure(way.regions, _union(k.needs | _bit(k.home) for k in knowns))
+        needs = closure(way.regions, union(k.needs | bit(k.home) for k in knowns))
         if not self._tracked[tile.owner]:
             yield self._put(way, index, cost, None, (-1, needs), (values, made))
             return
         kind = tile.owner, tile.label
         for region in (r for r in way.regions if (r.owner, r.label) == kind):
-            outer = (k.needs | _bit(k.home) for k in knowns if k.home != region.place)
-            before = _closure(way.regions, _union(outer))
+            outer = (k.needs | bit(k.home) for k in knowns if k.home != region.place)
+            before = closure(way.regions, union(outer))
             if not before >> region.place & 1:
                 joined, here = region._replace(needs=region.needs | before), region.place
                 yield self._put(way, index, cost, joined, (here, 1 << here), (values, made))
@@ -305,7 +280,7 @@ class Search:
         operand = way.values[tile.reads[0]]
         inside = operand.maker in tile.held
         home = operand.home if inside else -1
-        needs = operand.needs | _bit(operand.home)
+        needs = operand.needs | bit(operand.home)
         maker = operand.maker if inside else tile.owner
         (result,) = tile.makes
         known = Known(home, needs, made[0], maker, frozenset(), operand.base)
@@ -366,9 +341,9 @@ class Search:
             changed[v] = Passage(place, 0.0 if leaves else owed, 0)
         return spent, tuple(changed.items())
 
-    def _taken(self, step: Step, node: int) -> tuple[Way, bool]:
-        """(way, exact): the way that a step leads to, and whether nothing that may matter was
-        forgotten.
+    def _taken(self, step: Step, node: int) -> tuple[Way | None, bool]:
+        """(way, exact): the way that a step leads to, None if a region exceeds its limits, and
+        whether nothing that may matter was forgotten.
 
         Values whose readers are covered, and regions that nothing can join any more, are dropped.
         Of more than MOST_OPEN regions the oldest is closed, which may lose the best solution.
@@ -398,12 +373,19 @@ class Search:
                 if r.place != new.place
             ]
             regions = sorted([*regions, new], key=lambda r: r.number)
-        gone = _finished(regions, values)
         exact = True
+        if self.problem.limits:
+            loaded, exact = self._loaded(step, tile, regions, values)
+            if loaded is None:
+                return None, exact
+            regions = loaded
+        gone = finished(regions, values) | self._full(regions, values)
         if len(regions) - gone.bit_count() > MOST_OPEN:
             gone |= 1 << next(r.place for r in regions if not gone >> r.place & 1)
             exact = False
         if gone:
+            if not all(self._closed(r, values) for r in regions if gone >> r.place & 1):
+                return None, True
             every = regions
             regions = [
                 r._replace(needs=r.needs & ~gone) for r in regions if not gone >> r.place & 1
@@ -411,44 +393,51 @@ class Search:
             left = {r.place for r in regions}
             for v, k in values.items():
                 home = k.home if k.home in left else -1
-                values[v] = k._replace(home=home, needs=_closure(every, k.needs) & ~gone)
+                values[v] = k._replace(home=home, needs=closure(every, k.needs) & ~gone)
             for v, p in passages.items():
                 passages[v] = Passage(p.home if p.home in left else -1, p.owed, p.copied & ~gone)
         before = way, step.tile, number
         return Way(step.cost, open_, values, passages, tuple(regions), begun, before), exact
 
+    def _loaded(
+        self, step: Step, tile: Tile, regions: Sequence[Region], values: dict[int, Known]
+    ) -> tuple[list[Region] | None, bool]:
+        """(`regions` with what the tile of a step brings to each, None if one exceeds its limits;
+        whether that is certain). `values` are those that are read later."""
+        reads = {v: step.way.values[v].home for v in tile.reads}
+        home = dict(step.values)[tile.makes[0]].home
+        found = []
+        for r in regions:
+            own = {v for v, at in reads.items() if at == r.place}
+            load = r.load
+            if r.owner in self.problem.limits and r.place == home:
+                leave = self.problem.outputs.intersection(tile.makes)
+                load = self._loads.joined(load, step.tile, reads.keys() - own, leave)
+            elif r.owner in self.problem.limits and own - load.leave:
+                load = load._replace(leave=load.leave | own)
+            if load is not r.load:
+                if self._loads.exceeds(r.owner, load):
+                    return None, True
+                later = {v for v, k in values.items() if k.home == r.place}
+                joined, strict = bool(own), self._strict and r.place == home
+                if strict and self._loads.doubtful(r.owner, load, joined, load.leave | later):
+                    return None, False
+            found.append(r._replace(load=load))
+        return found, True
 
-def _bit(place: int) -> int:
-    """The set of the one region at `place`, of none for -1."""
-    return 1 << place if place >= 0 else 0
+    def _full(self, regions: Sequence[Region], values: dict[int, Known]) -> int:
+        """The set of regions that have as many operators as their owners allow."""
+        limited = [r for r in regions if r.owner in self.problem.limits]
+        held = {r.place: [v for v, k in values.items() if k.home == r.place] for r in limited}
+        loads = self._loads
+        return sum(1 << r.place for r in limited if loads.is_full(r.owner, r.load, held[r.place]))
 
-
-def _union(sets: Iterable[int]) -> int:
-    """The union of bit sets."""
-    every = 0
-    for one in sets:
-        every |= one
-    return every
-
-
-def _closure(regions: Sequence[Region], needs: int) -> int:
-    """A set of regions with all that these need."""
-    for region in regions:
-        if needs >> region.place & 1:
-            needs |= region.needs
-    return needs
-
-
-def _finished(regions: Sequence[Region], values: dict[int, Known]) -> int:
-    """The set of regions that no tile can join which reads one of `values`, as bits by place."""
-    every = sum(1 << r.place for r in regions)
-    gone = every
-    for known in values.values():
-        if not gone:
-            break
-        own = _bit(known.home)
-        gone &= _closure(regions, known.needs | own) & ~own
-    return gone
+    def _closed(self, region: Region, values: dict[int, Known]) -> bool:
+        """Whether a region that nothing joins any more is within its limits."""
+        if region.owner not in self.problem.limits:
+            return True
+        later = {v for v, k in values.items() if k.home == region.place}
+        return self._loads.fits(region.owner, region.load, region.load.leave | later)
 
 
 def _traced(way: Way) -> tuple[tuple[int, ...], tuple[int, ...]]:

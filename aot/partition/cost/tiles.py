@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from aot.ir.deferred_import import ir
@@ -13,12 +13,14 @@ from aot.partition.annotate import PORTABLE
 from aot.partition.assign_layouts import assign_layouts, promised, wanted_layouts
 from aot.partition.cost.costs import Costs, size_of
 from aot.partition.cost.pricing import MANY_WAYS, SEVERAL_RESULTS, Price
-from aot.partition.cost.problem import Problem, Solution, Tile
+from aot.partition.cost.problem import Content, Problem, Solution, Tile
 from aot.partition.cost.search import Search, solve
 from aot.partition.covering import FREE, Cover
 from aot.partition.graph import is_view, node_dependencies, read_by
+from aot.partition.limits import WhyNot
+from aot.partition.region_rules import rules_for
 from aot.partition.result import Partition, Selected
-from aot.vendor.backend import Backend, Pattern
+from aot.vendor.backend import Backend, Limits, Pattern
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Results
 
@@ -71,6 +73,7 @@ class Tiles:
         speeds = [self.costs.speed(b) for b in self.backends]
         vendors = [b.name != PORTABLE for b in self.backends]
         pairs = list(zip(speeds, vendors, strict=True))
+        limits, checked, contents, sizes = self._limited(list(graph))
         return Problem(
             len(nodes),
             self.tiles,
@@ -85,7 +88,32 @@ class Tiles:
             ],
             self._laid_out,
             self._convert,
+            limits,
+            checked,
+            contents,
+            sizes,
         )
+
+    def _limited(
+        self, nodes: Sequence[ir.Node]
+    ) -> tuple[dict[int, Limits], dict[int, WhyNot], list[Content], Sequence[int]]:
+        """(limits by backend, checks of regions by backend, what each tile counts, the bytes of
+        constants); all are empty where no backend limits its regions.
+
+        `nodes` are in the order of the graph, in which the tiles of a region run.
+        """
+        chosen = [(pattern, match) for pattern, match, _ in self.items]
+        rules = rules_for(chosen, self.backends)
+        if not rules:
+            return {}, {}, [], ()
+        flow = next(iter(rules.values())).flow
+        place = {id(n): i for i, n in enumerate(nodes)}
+        contents = [
+            Content(v.nodes, v.constants, place[id(m.root.ir)])
+            for v, (_, m) in zip(flow.vertices, chosen, strict=True)
+        ]
+        checked = {i: rule.fits for i, rule in rules.items() if rule.fits is not None}
+        return {i: rule.limits for i, rule in rules.items()}, checked, contents, flow.nbytes
 
     def _number(self, value: ir.Value) -> int:
         """The number of a value, a new one at its first mention."""
@@ -284,7 +312,10 @@ def cheapest(
     `backends` are in order, portable C last.
     """
     tiles = Tiles(backends, costs)
-    found = solve(tiles.problem(graph, marked_only))
+    problem = tiles.problem(graph, marked_only)
+    found = solve(problem)
+    if found is None and problem.limits:  # regions are cut to their limits later
+        found = solve(replace(problem, limits={}))
     cover, regions = Cover(graph), dict[int, str]()
     if found is not None:
         for index, region in zip(found.tiles, found.regions, strict=True):
