@@ -146,6 +146,18 @@ def allowed(p: Problem, owner: int, tiles: tuple[int, ...]) -> bool:
     return not (limits.connected and len(parts) > 1) and (check is None or not check(order))
 
 
+def tilings(p: Problem, masks: list[int], left: int, owner: int) -> Iterator[tuple[int, ...]]:
+    """Every way to cover the set of nodes `left` by tiles of an owner; `masks` are tiles as sets."""
+    if not left:
+        yield ()
+        return
+    low = left & -left
+    for i, t in enumerate(p.tiles):
+        if t.owner == owner and masks[i] & low and not masks[i] & ~left:
+            for others in tilings(p, masks, left & ~masks[i], owner):
+                yield (i, *others)
+
+
 def least_of_all(p: Problem) -> float:
     """The least cost, by trying every region, one after the other, at every set of nodes done."""
     full = (1 << p.nodes) - 1
@@ -171,21 +183,11 @@ def least_of_all(p: Problem) -> float:
             default=float("inf"),
         )
 
-    def tilings(left: int, owner: int) -> Iterator[tuple[int, ...]]:
-        if not left:
-            yield ()
-            return
-        low = left & -left
-        for i, t in enumerate(p.tiles):
-            if t.owner == owner and masks[i] & low and not masks[i] & ~left:
-                for others in tilings(left & ~masks[i], owner):
-                    yield (i, *others)
-
     def limited(part: int, owner: int) -> float:
         """The least cost of the tiles of a region of an owner that is within its limits."""
         if owner not in p.limits:
             return tiled(part, owner)
-        fitting = [ts for ts in tilings(part, owner) if allowed(p, owner, ts)]
+        fitting = [ts for ts in tilings(p, masks, part, owner) if allowed(p, owner, ts)]
         return min((sum(p.tiles[t].cost for t in ts) for ts in fitting), default=float("inf"))
 
     def border(region: int) -> int:
