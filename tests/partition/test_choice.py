@@ -147,7 +147,7 @@ def allowed(p: Problem, owner: int, tiles: tuple[int, ...]) -> bool:
 
 
 def tilings(p: Problem, masks: list[int], left: int, owner: int) -> Iterator[tuple[int, ...]]:
-    """Every way to cover the set of nodes `left` by tiles of an owner; `masks` are tiles as sets."""
+    """Every cover of the set of nodes `left` by tiles of an owner; `masks` are tiles as sets."""
     if not left:
         yield ()
         return
