@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from aot.ir.splits import Split
@@ -59,10 +59,8 @@ class Fetch:
     @property
     def kind(self) -> tuple[object, ...]:
         """All that a function for such calls knows: sizes and numbers of units are passed to it."""
-        split = self.split
-        fields = (replace(f, total=f.total if f.total % f.scale else 0) for f in split.fields)
         own = self.how, self.into, self.source, self.table, self.size, self.runs
-        return (*own, tuple(fields), split.moves)
+        return (*own, self.split.fields, self.split.moves)
 
     def text(self) -> str:
         """`unpack into 2 from 7: 128 units of 640 bytes, 4 at a time`."""
