@@ -22,7 +22,7 @@ APT_PROVE := frama-c-base
 JOBS   ?= 2
 
 .PHONY: help demo quick test full hostile misfits sizes streams quantising fuzz-loader check format fresh conformance docs site golden picture bench clean fuzz zoo \
-  coverage stack stack-check analyse prove full-tests full-bench
+  coverage stack codes stack-check analyse prove full-tests full-bench
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -145,6 +145,9 @@ coverage: $(VENV)/.test ## branch coverage of runtime_c by the tests that run he
 
 stack: $(VENV)/.test ## measure what kernels take of the stack again: aot/plan/stack/frames.json (an hour)
 	$(PY) benchmarks/stack.py
+
+codes: $(VENV)/.test ## measure the code of kernels on boards again: aot/plan/code_sizes (an hour)
+	$(PY) benchmarks/code_sizes.py
 
 SECONDS ?= 600
 misfits: $(VENV)/.test ## every operand of every declared case in shapes that do not fit, sanitised

@@ -55,7 +55,7 @@ OPTIONS: tuple[dict[str, Any], ...] = ({}, {"objective": "ram"})
 #: Functions of one row that know their parameters.
 FIXED = 6
 #: Random networks whose calls are measured, and those that are built.
-SEEDS, BUILT = range(16), range(6)
+SEEDS, BUILT = range(12), range(4)
 #: What a file of functions by rows begins with; see aot/emit_c/rows.py.
 BY_ROWS = """#include <stdint.h>
 typedef uint16_t aot_row_place;
@@ -311,10 +311,10 @@ def rest(
             units = own_units if units is None else units & own_units
             image = measure_image(built.program())
             tables = total(own, "net_k", "net_p", "net_execute", "net_row", "net_steps")
-            kernels = sum(s.nbytes for s in symbols if is_helper(s))
+            shared = sum(s.nbytes for s in symbols if is_helper(s))
             taken = sum(libraries.units[u] for u in here)
             constants = int(built.manifest["memory"]["constants_bytes"])
-            base.append((image.flash - constants - tables - kernels - taken, here))
+            base.append((image.flash - constants - tables - shared - taken, here))
     assert units is not None
     found = {k: fitted(rows) for k, rows in places.items()}
     size = round(float(np.median([b for b, _ in base]))) + sum(libraries.units[u] for u in units)

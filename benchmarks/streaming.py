@@ -107,6 +107,7 @@ def compiled(case: Case, model: Path, objective: str, out: Path) -> Built:
     options |= {"accuracy": "strict"} if case.target == "host" else {}
     shapes = {"ppocr_v4_det": {"x": (1, 3, 320, 320)}, "basic_pitch_nmp": {}}.get(case.model)
     options |= {"input_shapes": shapes} if shapes else {}
+    options |= {"dims": {"unk__749": 1}} if case.model == "basic_pitch_nmp" else {}
     if objective == "push":
         options["push"] = compiled(case, model, "latency", out).bundle.manifest["inputs"][0]["name"]
     else:

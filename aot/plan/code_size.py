@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many bytes of code a program becomes, before a compiler has seen it.
 
-`aot/plan/code_sizes/` has a file for each board target that was measured (`make sizes-of-code`):
+`aot/plan/code_sizes/` has a file for each board target that was measured (`make codes`):
 bytes of every kernel's functions, of the libraries' functions that these need, and of the rest.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +27,9 @@ MOST_OFF = 0.03
 #: Where nothing was measured, bytes: the entry points (on boards start-up code and runner too), one
 #: kernel's function, one call.
 _HOST, _BOARD = (6000, 1800, 90), (4000, 900, 60)
+#: How many fewer numbers the parameters of a function may share with those asked for than the most
+#: alike ones do.
+ALIKE = 1
 #: Ends the rows of kernels that are compiled to read rows through a table of pointers.
 BY_ROWS = " rows"
 
@@ -66,8 +70,8 @@ def code_parts(program: Program, plan: Plan, target: Target, specialise: str) ->
     """Bytes of code and tables beside constants, by what takes them; on boards with start-up code
     and runner.
 
-    On targets like those that were measured, an image is within MOST_OFF of the sum with its
-    constants; elsewhere the sum is rough.
+    On targets like those that were measured, an image of 8-bit values is within MOST_OFF of the
+    sum with its constants; elsewhere, and of small float32 models, the sum is rough.
     """
     name = alike(target)
     if not name:
@@ -77,16 +81,18 @@ def code_parts(program: Program, plan: Plan, target: Target, specialise: str) ->
         return {"rest": entry, "kernels": wrapper * len(kernels), "calls": call * len(calls)}
     table = _measured(name)
     parts: dict[str, int] = {}
-    helpers: set[str] = set()
+    helpers: dict[tuple[str, bool], float] = {}
     libraries: set[str] = set()
     for each in set(functions(program, specialise)):
         found = _row(table, each.row)
         size, called = _nearest(found, each.known)
         kernel = each.row.partition(" ")[0]
         parts[kernel] = parts.get(kernel, 0) + size
-        helpers.update(called)
+        file = each.row.endswith(BY_ROWS)  # the functions of kernels are static in each
+        helpers |= {(h, file): max(n, helpers.get((h, file), 0)) for h, n in called.items()}
         libraries.update(found["library"])
-    parts["functions of kernels"] = sum(table["helpers"][h] for h in helpers)
+    shared = sum(table["helpers"][h] * n for (h, _), n in helpers.items())
+    parts["functions of kernels"] = round(shared)
     units = {u for name in libraries for u in table["needs"][name]} - set(table["base_units"])
     parts["the compiler's and C's libraries"] = sum(table["units"][u] for u in units)
     parts["calls and parameters"] = _calls(program, plan, table, specialise)
@@ -148,17 +154,19 @@ def _row(table: dict[str, Any], wanted: str) -> dict[str, Any]:
     return {"told": (middle, ()), "fixed": {}, "library": ()}
 
 
-def _nearest(found: dict[str, Any], known: str) -> tuple[int, Sequence[str]]:
-    """Bytes of a function and the functions it calls: where it knows its parameters, the mean of
-    those whose parameters are most alike.
+def _nearest(found: dict[str, Any], known: str) -> tuple[int, dict[str, float]]:
+    """Bytes of a function, and how sure it is that it calls each of the functions of kernels: where
+    it knows its parameters, means of those whose parameters are most alike.
     """
     fixed: dict[str, tuple[int, Sequence[str]]] = found["fixed"]
     if not fixed or not known:
-        return found["told"][0], found["told"][1]
+        return found["told"][0], dict.fromkeys(found["told"][1], 1.0)
     shared = {k: sum(a == b for a, b in zip(k, known, strict=False)) for k in fixed}
     most = max(shared.values())
-    near = [fixed[k] for k, n in shared.items() if n == most]
-    return round(sum(n for n, _ in near) / len(near)), near[0][1]
+    near = [fixed[k] for k, n in shared.items() if n >= most - ALIKE]
+    count = Counter(h for _, helpers in near for h in helpers)
+    size = round(sum(n for n, _ in near) / len(near))
+    return size, {h: n / len(near) for h, n in count.items()}
 
 
 def _calls(program: Program, plan: Plan, table: dict[str, Any], specialise: str) -> int:

@@ -15,6 +15,15 @@ typedef struct aot_push_row_params {
 
 AOT_INLINE void aot_push_row(void *y, const void *x, const aot_push_row_params *p, int V) {
     int64_t at = 0;
+    if (V == 1) {
+        const size_t bytes = (size_t)p->width * (size_t)p->elem;
+        for (int32_t c = 0; c < p->c; ++c) {
+            const int64_t from = (int64_t)c * p->plane * p->elem;
+            (void)memcpy((unsigned char *)y + (size_t)c * bytes, (const unsigned char *)x + from,
+                         bytes);
+        }
+        return;
+    }
     for (int32_t c = 0; c < p->c; c += V) {
         for (int32_t i = 0; i < p->width; ++i) {
             for (int v = 0; v < V; ++v, ++at) {

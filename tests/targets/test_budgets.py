@@ -17,6 +17,8 @@ import graphs
 from aot.cli import main
 from aot.errors import TargetError, UsageError
 from aot.options import Options
+from aot.tools.elf_image import measure_image
+from aot.tools.run import open_out
 from targets.images import DIGITS, digits, need_tools
 
 
@@ -64,13 +66,18 @@ def test_remedies_have_the_bytes_that_planning_with_them_gives(tmp_path: Path) -
 
 
 def test_the_linker_knows_the_flash(tmp_path: Path) -> None:
+    """What the estimate is too rough for the linker refuses; the rest is refused before."""
     need_tools("cortex-m4")
-    aot.compile(DIGITS, tmp_path / "o", target="cortex-m4", flash=26 * 1024)
-    command = ["cmake", "--build", str(tmp_path / "o")]
+    built = aot.compile(DIGITS, tmp_path / "o", target="cortex-m4", flash=64 * 1024).build()
+    linked = measure_image(open_out(built.out).program()).flash
+    aot.compile(DIGITS, tmp_path / "p", target="cortex-m4", flash=linked - 64)
+    command = ["cmake", "--build", str(tmp_path / "p")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0
-    assert "the image exceeds --flash 26624" in done.stdout + done.stderr
-    aot.compile(DIGITS, tmp_path / "o", target="cortex-m4", flash=64 * 1024).build()
+    assert f"the image exceeds --flash {linked - 64}" in done.stdout + done.stderr
+    with pytest.raises(TargetError, match="code about") as missed:
+        aot.compile(DIGITS, tmp_path / "q", target="cortex-m4", flash=linked * 4 // 5)
+    assert "; code: functions of kernels " in str(missed.value)
 
 
 def test_a_stack_that_is_enough_and_ones_that_are_not(
