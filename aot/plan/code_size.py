@@ -30,6 +30,8 @@ _HOST, _BOARD = (6000, 1800, 90), (4000, 900, 60)
 #: How many fewer numbers the parameters of a function may share with those asked for than the most
 #: alike ones do.
 ALIKE = 1
+#: Bytes of the entries for rows that are pushed, and of what takes a whole input from elsewhere.
+PUSHED = 900
 #: Ends the rows of kernels that are compiled to read rows through a table of pointers.
 BY_ROWS = " rows"
 
@@ -96,7 +98,7 @@ def code_parts(program: Program, plan: Plan, target: Target, specialise: str) ->
     units = {u for name in libraries for u in table["needs"][name]} - set(table["base_units"])
     parts["the compiler's and C's libraries"] = sum(table["units"][u] for u in units)
     parts["calls and parameters"] = _calls(program, plan, table, specialise)
-    parts["start-up code, entries, runner"] = table["base"]
+    parts["start-up code, entries, runner"] = table["base"] + PUSHED * bool(program.pushed)
     return parts
 
 
