@@ -27,8 +27,12 @@ HOT_CODE = ".aot_hot"
 _SHARED = ("board.h", "measure.h", "runner.c", "self_test.h", "semihost.c", "trace.h")
 
 
-def board_files(target: Target, needs: Needs, flash: int | None = None) -> dict[str, File]:
+def board_files(
+    target: Target, needs: Needs, flash: int | None = None, section: str = ""
+) -> dict[str, File]:
     """Start-up code, runner and linker script, in board/ of the bundle; `flash` is a budget.
+
+    `section` is the linker section of the constants, "" for that of their own.
 
     Raises TargetError if the target names a port that the runtime does not have.
     """
@@ -42,7 +46,8 @@ def board_files(target: Target, needs: Needs, flash: int | None = None) -> dict[
         )
     files: dict[str, File] = {f"board/{n}": (ports / "board" / n).read_bytes() for n in _SHARED}
     files["board/startup.c"] = (port / "startup.c").read_bytes()
-    files["board/link.ld"] = linker_script(target, place(target, needs), flash).encode("ascii")
+    script = linker_script(target, place(target, needs), flash, section)
+    files["board/link.ld"] = script.encode("ascii")
     return files
 
 
@@ -57,9 +62,13 @@ def section_definitions(target: Target, needs: Needs) -> str:
     return " ".join(f'"{n}=AOT_SECTION(\\"{s}\\")"' for n, s in sections.items())
 
 
-def linker_script(target: Target, placed: Placement, flash: int | None = None) -> str:
+def linker_script(
+    target: Target, placed: Placement, flash: int | None = None, section: str = ""
+) -> str:
     """A script for GNU ld: vectors first, every section in the memory chosen for it.
 
+    The constants' own `section` lies beside other constants in the memory for weights: the linker
+    would place a section that no rule names where it finds room, outside of the budget.
     More than `flash` bytes of code, constants and initial data do not link.
     """
     used = [m for m in target.memories if m.use]
@@ -68,7 +77,7 @@ def linker_script(target: Target, placed: Placement, flash: int | None = None) -
         f"    {m.name:<{width}} : ORIGIN = {m.address:#010x}, LENGTH = {m.bytes}" for m in used
     )
     code, data, arena = placed.code.name, placed.data.name, placed.arena.name
-    section = placed.arena.section or ARENA
+    arena_section = placed.arena.section or ARENA
     return _SCRIPT.format(
         cpu=ctext.plain(target.cpu),
         regions=regions,
@@ -76,7 +85,8 @@ def linker_script(target: Target, placed: Placement, flash: int | None = None) -
         weights=placed.weights.name,
         data=data,
         arena=arena,
-        arena_section=section,
+        arena_section=arena_section,
+        own=f" *({section} {section}.*)" if section else "",
         stack=placed.stack.name,
         hot=_hot(placed),
         stack_bytes=target.stack,
@@ -144,7 +154,7 @@ SECTIONS {{
 
 {hot}
     .weights : ALIGN(16) {{
-        *(.rodata.*_weights)
+        *(.rodata.*_weights){own}
     }} > {weights}
 
     .rodata : ALIGN(8) {{

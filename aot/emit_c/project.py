@@ -294,7 +294,7 @@ def _runner(
     if target.board:
         needs = _needs(program, plan, constants, memory)
         needs = replace(needs, constants=needs.constants + vector_bytes(program, samples))
-        return board.board_files(target, needs, options.flash)
+        return board.board_files(target, needs, options.flash, weights.section_of(program))
     folder = runtime_c() / "ports" / "host"
     return {f"host/{n}": (folder / n).read_bytes() for n in ("runner.c", "trace.h")}
 

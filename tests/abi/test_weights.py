@@ -264,6 +264,11 @@ def test_board(tmp_path: Path) -> None:
         files = ["--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "o.npz")]
         assert main(["run", str(out), *files]) == 0
         assert close(np.load(tmp_path / "o.npz")["y"])
+    with (out / "bin" / "net.elf").open("rb") as file:
+        elf = ELFFile(file)
+        assert elf.get_section_by_name(".far_weights") is None  # the script places it
+        own = elf.get_section_by_name(".weights")
+        assert own["sh_size"] >= sum(w.nbytes for w in WEIGHTS.values())
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
