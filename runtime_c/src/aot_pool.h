@@ -5,8 +5,8 @@
  * The thread that runs a job makes part 0, thread i of the pool part i. Every thread counts jobs:
  * a job begins when the number of jobs rises, and is over when `left` is 0. Threads look for that
  * AOT_SPINS times, then sleep. */
-#ifndef AOT_POOL_H
-#define AOT_POOL_H
+#ifndef AOT_THREAD_POOL_H
+#define AOT_THREAD_POOL_H
 
 #include <pthread.h>
 #include <signal.h>
@@ -173,4 +173,4 @@ AOT_INLINE void aot_pool_run(aot_pool *pool, int32_t count, aot_part *body, void
     }
 }
 
-#endif /* AOT_POOL_H */
+#endif /* AOT_THREAD_POOL_H */

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from abi import toy
 from abi.toy import WARNINGS
+from aot.emit_c.resources import runtime_c
 from needs import missing, need
 
 BARE = ["-ffreestanding", "-nostdlibinc"]
@@ -105,3 +107,15 @@ def test_a_wrong_layout_would_be_seen(include: Path, tmp_path: Path) -> None:
     source.write_text(LAYOUT)
     command = ["gcc", "-std=c99", f"-I{include}", "-DP=4", "-fsyntax-only", str(source)]
     assert subprocess.run(command, capture_output=True).returncode != 0
+
+
+def test_guards_of_headers_are_unique() -> None:
+    """A bundle includes headers of several folders: equal guards would leave one of them out."""
+    found: dict[str, Path] = {}
+    headers = [p for n in ("include", "src", "kernels") for p in (runtime_c() / n).rglob("*.h")]
+    for path in sorted(headers):
+        guard = re.search(r"^#ifndef (AOT_\w+_H)$", path.read_text("utf-8"), re.MULTILINE)
+        if guard is not None:
+            assert guard[1] not in found, f"{path} and {found[guard[1]]} have one guard, {guard[1]}"
+            found[guard[1]] = path
+    assert len(found) > 100

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* From numbers to the quantised values that stand for them, and back: q stands for
  * (q - zero_point) * scale. What NAME_quantize_input and NAME_dequantize_output of NAME.h call. */
-#ifndef AOT_QUANTIZE_H
-#define AOT_QUANTIZE_H
+#ifndef AOT_QUANTISED_ENDS_H
+#define AOT_QUANTISED_ENDS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -72,4 +72,4 @@ static inline void aot_dequantize(const aot_quantisation *how, const void *quant
     }
 }
 
-#endif /* AOT_QUANTIZE_H */
+#endif /* AOT_QUANTISED_ENDS_H */
