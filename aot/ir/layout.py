@@ -13,10 +13,11 @@ from aot.ir.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`block` 0 is ONNX's row-major order.
+    """The order of a value's elements in memory: ONNX's row-major order, or channels in blocks.
 
-    `block` V > 0 stores [N, C, *S] as [N, ceil(C/V), *S, V]; lanes past C hold unspecified
-    values that no kernel may let influence the others, or zeros if `zeros` says so.
+    `block` 0 is ONNX's row-major order. `block` V > 0 stores [N, C, *S] as [N, ceil(C/V), *S, V];
+    lanes past C hold unspecified values that no kernel may let influence the others, or zeros if
+    `zeros` says so.
     """
 
     block: int = 0

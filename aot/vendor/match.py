@@ -281,6 +281,6 @@ def product_shape(m: Match) -> tuple[int, ...]:
 
 
 def same_shapes(m: Match, other: ValueRef) -> tuple[bool, str]:
-    """(whether `other`, the product in `m` and the result have one shape, reason if not)."""
+    """A condition and its reason: `other`, the product in `m` and the result have one shape."""
     own = product_shape(m)
     return own == other.shape == m.y.shape, f"{list(other.shape)} beside a product {list(own)}"

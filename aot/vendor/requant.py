@@ -11,12 +11,12 @@ from aot.errors import UnsupportedError
 from aot.ir.graph_nodes import Array
 from aot.vendor.recorder import Recorder
 
-#: The arithmetic that turns sums into quantised values in float32, the usual one (RQ 0 of the
-#: kernels).
+#: The arithmetic that turns sums into quantised values in float32, the usual one (constant RQ of
+#: the kernels: 0).
 FLOAT = 0
 #: The arithmetic on integers that gives the bits of FLOAT, for cores without FPU (RQ 1).
 INTEGER = 1
-#: The arithmetic of TensorFlow Lite's fixed point, asked for by `--requant tflite` (RQ 2).
+#: The arithmetic of TensorFlow Lite's fixed point, asked for by `--requant tflite` (RQ: 2).
 TFLITE = 2
 #: No arithmetic: kernels hand on the sums themselves, AOT_REQUANT_NONE (RQ 3).
 SUMS = 3
@@ -62,7 +62,7 @@ def refusal(sx: float, sw: Array, sy: float) -> str:
 def multipliers(
     sx: float, sw: Array, sy: float, rq: int, of: str = "conv"
 ) -> tuple[Array, Array | None]:
-    """mult int32 and shift int8 (None for RQ 0) of the scales sx * sw / sy, one per element of sw.
+    """The multipliers (int32) and shifts (int8; None for FLOAT) of sx * sw / sy, per element of sw.
 
     TensorFlow Lite computes the quotient in float64 (`of` "conv"), from a float32 product for fully
     connected layers ("fc"), in float32 for products of two tensors ("mul").

@@ -15,7 +15,9 @@ HEAD = """# Models that were tried
 `make zoo` writes this page. Each model of `tests/zoo/lists` is taken from a package or made on the
 spot with random weights, compiled with no option but its dimensions, built, run and compared with
 onnxruntime by the tolerances of `aotc verify`. Failures stay listed; no fetched file is part of the
-project. A row that this run did not try keeps the result that it had.
+project. A row that this run did not try keeps the result that it had. *Made by* names the package
+and its version, then the options of the maker in `tests/zoo/makers`, whose source explains them.
+*Dimensions* are the options `--dim` and `--input-shape`, *reason* is one line of the message.
 
 - **right**: every output agrees. **wrong**: an output does not.
 - **ill-posed**: an output does not agree, but float32 does not decide its value: onnxruntime lies

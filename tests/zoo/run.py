@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -38,6 +39,8 @@ GIB = 1 << 30
 LIMITS = {"make": (900, 0), "compile": (900, 12 * GIB), "build": (1200, 0), "verify": (900, 0)}
 # What the first line of an error of aotc never starts with: notes come before the error.
 NOTES = ("note:", "warning:", "hint:", "INFO")
+# The line of a traceback that names the exception; its message may go on behind it.
+RAISED = re.compile(r"[\w.]+(Error|Exception|Exit|Interrupt)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +64,10 @@ class Ran:
     err: str
 
     def line(self) -> str:
-        """The first line that says something: of stderr, else the last of stdout."""
+        """The line that names the exception, else the first of stderr, else the last of stdout."""
         lines = [s.strip() for s in self.err.splitlines() if s.strip()]
         if any(s.startswith("Traceback") for s in lines):
-            return lines[-1]
+            return next((s for s in reversed(lines) if RAISED.match(s)), lines[-1])
         said = [s for s in lines if not s.startswith(NOTES)]
         return (said or self.out.strip().splitlines()[-1:] or ["nothing was printed"])[0]
 
