@@ -156,7 +156,7 @@ _QUALITY: tuple[Argument, ...] = (
         "--objective",
         choices=("latency", "ram", "flash", "energy"),
         default="latency",
-        help="kernels are chosen for the least of this; energy needs a vendor (latency)",
+        help="the quantity that is minimised; energy needs a vendor (latency)",
     ),
     _row(
         "--accuracy",
@@ -186,7 +186,7 @@ _QUALITY: tuple[Argument, ...] = (
         "--specialise",
         choices=("none", "hot", "all"),
         default="hot",
-        help="code size against speed (hot)",
+        help="compile a function for the sizes of a layer: never, where it pays, always (hot)",
     ),
     _row(
         "--threads",
@@ -460,7 +460,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
             "--objective",
             choices=("latency", "ram", "flash", "energy"),
             default="latency",
-            help="kernels are chosen for the least of this (latency)",
+            help="the quantity that is minimised (latency)",
         ),
         *_TARGET,
         *_BACKENDS,

@@ -127,6 +127,9 @@ def table(rows: list[Row], old: str) -> str:
         "",
         "## Node tests by operator",
         "",
+        "*Passed* counts tests without a bound input, *bound* tests that pass with one; *reason*",
+        "has refusals and differences beyond onnx's tolerance, each with its number of tests.",
+        "",
         "| operator | tests | passed | bound | reason |",
     ]
     lines += ["|---|---|---|---|---|"]
