@@ -108,7 +108,7 @@ class VerifyError(AotError):
 
 
 class InternalError(AotError):
-    """A checker rejected what the compiler itself produced: always a bug in aotc."""
+    """A checker rejected a result of the compiler itself: always a bug in aotc."""
 
 
 class UsageError(AotError):

@@ -270,7 +270,7 @@ class RegionView:
 
 @dataclass(frozen=True, slots=True)
 class BackendOptions:
-    """What the user says to a backend: `--backend NAME:CONFIG`, `--backend-option NAME.KEY=V`.
+    """The user's options of a backend: `--backend NAME:CONFIG`, `--backend-option NAME.KEY=V`.
 
     `objective` and `requant` are those of the compilation, `machine` what the emulator of the
     target emulates ("" for a host).

@@ -16,7 +16,7 @@ from aot.vendor.match import Match, NodeRef, ValueRef
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """y = a · weights + what is added, of the values `a`, `b`, `c`, `r` of a match; made by `of`.
+    """y = a · weights + bias or residual, of values `a`, `b`, `c`, `r` of a match; made by `of`.
 
     `weights` is the right operand [k, n] with alpha and transB applied, None where it is no
     constant matrix or `a` is transposed. `c` and `r` (either may be absent) are found by name in
