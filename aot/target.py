@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +231,8 @@ def load_target(spec: str = "host") -> Target:
 def _with_levels(spec: str) -> Target:
     """The first level of `FAMILY:A,B,C`, the others as its `levels`, in the order given.
 
-    Raises TargetError for a family or a level that does not exist and for one that comes twice.
+    Raises TargetError for a family or a level that does not exist, for one that comes twice, and for
+    one that a less capable one behind it makes useless.
     """
     family, _, text = spec.partition(":")
     if family not in FAMILIES:
@@ -243,7 +245,11 @@ def _with_levels(spec: str) -> Target:
             hint = f"levels: {', '.join(known)}"
             hint = hint if word in known else meant(word, known, hint)
             raise TargetError(f"target {spec!r}: {what}", hint=hint)
-    first, *others = (_named(known[word], known[word]) for word in words)
+    first, *others = chips = [_named(known[word], known[word]) for word in words]
+    for (before, one), (word, chip) in combinations(zip(words, chips, strict=True), 2):
+        if set(chip.requires) < set(one.requires):
+            what = f"level {before!r} would never be taken: every CPU that has it has {word!r}"
+            raise TargetError(f"target {spec!r}: {what}", hint=f"put {word} before {before}")
     return replace(first, name=spec, levels=tuple(others))
 
 

@@ -23,6 +23,8 @@ TIMEOUT = 240.0
 #: nanosecond of emulated time, so counters count instructions and every run is the same.
 _BOARD = ("-icount", "shift=0", "-nographic", "-monitor", "none", "-serial", "none")
 
+_RUNNER = "for instance --runner 'ssh HOST {}'"
+
 
 def patience() -> float:
     """Seconds to wait for a board: more where other programs keep this machine's CPUs busy."""
@@ -90,10 +92,10 @@ def by_runner(
     try:
         words = shlex.split(runner)
     except ValueError as error:
-        raise UsageError(f"--runner {runner}: {error}") from error
+        raise UsageError(f"--runner {runner}: {error}", hint=_RUNNER) from error
     if not words or words[0] == "{}" or shutil.which(words[0]) is None:
         what = f"--runner {runner}: {words[0] if words else 'nothing'} is no command here"
-        raise UsageError(what, hint="for instance --runner 'ssh HOST {}'")
+        raise UsageError(what, hint=_RUNNER)
     whole = [str(program.resolve()), *arguments]
     at = words.index("{}") if "{}" in words else len(words)
     return [*words[:at], *whole, *words[at + 1 :]]

@@ -215,14 +215,15 @@ def start(
     except subprocess.TimeoutExpired as error:
         raise AotError(f"{program} was stopped after {limit or 0:.0f} seconds") from error
     if done.returncode != 0:
-        text = failure(program, done.returncode, done.stderr)
+        by = f" (by --runner {built.runner})" if built.runner else ""
+        text = failure(f"{program}{by}", done.returncode, done.stderr)
         if built.board:
             text = explain_fault(text, program, built.out / "bundle" / "src")
         raise AotError(text)
     return done.stdout
 
 
-def failure(program: Path, code: int, stderr: str) -> str:
+def failure(program: str, code: int, stderr: str) -> str:
     """One sentence about a program that failed."""
     said = [line for line in stderr.strip().splitlines() if line.strip()]
     if code < 0:

@@ -179,6 +179,7 @@ def test_levels_of_arm(tmp_path: Path) -> None:
         ("x86-64:v2,v9", "no level 'v9'"),
         ("x86-64:v2,v2", "level 'v2' comes twice"),
         ("x86-64:", "no level ''"),
+        ("x86-64:v4-vnni,v3-vnni,v4", "level 'v4-vnni' would never be taken"),
         ("cortex-m4:v2", "'cortex-m4' has no levels"),
     ],
 )

@@ -60,7 +60,14 @@ def test_wrong_runners(
     out: Path, runner: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", str(out), "--runner", runner]) == 2
-    assert f"--runner {runner}: {said}" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert f"--runner {runner}: {said}" in printed
+    assert "hint: for instance --runner 'ssh HOST {}'" in printed
+
+
+def test_a_runner_that_fails_is_named(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", str(out), "--runner", "false"]) == 1
+    assert "net (by --runner false) failed: exit status 1" in capsys.readouterr().err
 
 
 def test_tune_measures_by_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
