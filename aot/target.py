@@ -231,8 +231,8 @@ def load_target(spec: str = "host") -> Target:
 def _with_levels(spec: str) -> Target:
     """The first level of `FAMILY:A,B,C`, the others as its `levels`, in the order given.
 
-    Raises TargetError for a family or a level that does not exist, for one that comes twice, and for
-    one that a less capable one behind it makes useless.
+    Raises TargetError for a family or a level that does not exist, for one that comes twice, and
+    for one that a less capable one behind it makes useless.
     """
     family, _, text = spec.partition(":")
     if family not in FAMILIES:
