@@ -66,6 +66,11 @@ class Written:
         wide = stored.astype(np.int32) + self.code_offset
         return wide.astype(np.uint8 if self.dtype == "int8" else np.uint16)
 
+    def read(self, file: Path) -> Array:
+        """The array of a file that a trace program dumped, as the model has it."""
+        spec = Spec(self.value, self.shape, self.dtype)
+        return self.of_model(stored_array(file.read_bytes(), spec, str(self.layout)))
+
     def to_store(self, theirs: Array) -> bytes:
         """The model's array in the order and the quantised values of the bundle."""
         data = theirs = self.part(theirs)
@@ -207,8 +212,7 @@ def differences(
         w = values.get(key)
         if w is None:
             continue
-        spec = Spec(w.value, w.shape, w.dtype)
-        ours = w.of_model(stored_array(file.read_bytes(), spec, str(w.layout)))
+        ours = w.read(file)
         expected = w.part(np.asarray(theirs[w.value]))
         if w.dtype not in QUANTISED:
             found.append(floats(w, ours, expected))

@@ -22,7 +22,9 @@ from aot.ops.registry import load_all
 from aot.options import Options
 from aot.tools.build import RECORD, build, read_json
 from aot.tools.compare import Difference, Tolerance, compare
+from aot.tools.growth import Growth, explained, grown
 from aot.tools.layerwise import (
+    Key,
     Layers,
     Written,
     differences,
@@ -72,6 +74,7 @@ class Report:
     regions: tuple[Difference, ...] = ()
     notes: tuple[str, ...] = ()
     levels: tuple[Difference, ...] = ()
+    growth: tuple[Growth, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -98,6 +101,7 @@ class Report:
             "nodes": [d.record() for d in self.nodes],
             "nodes_without_reference": self.skipped,
             "layers": self.layers.record() if self.layers else None,
+            "growth": [g.record() for g in self.growth],
             "regions": [d.record() for d in self.regions],
             "levels": [d.record() for d in self.levels],
             "notes": list(self.notes),
@@ -119,6 +123,7 @@ class Report:
         if self.layers:
             lines += [f"  {d.text()}" for d in self.layers.differences if verbose or not d.passed]
             lines.append(self.layers.text())
+        lines += [explained(self.growth, verbose)] if self.growth else []
         lines += [f"  {d.text()}" for d in self.regions]
         if self.regions:
             good = sum(d.passed for d in self.regions)
@@ -166,6 +171,7 @@ def _verify(
     nodes: list[Difference] = []
     regions: list[Difference] = []
     layers = Layers() if coded else None
+    growth: list[Growth] = []
     handed = {n: np.zeros(s.first, s.array_dtype) for n, (s, _) in built.states.items()}
     ours = stream(built, [s.inputs for s in samples]) if handed else []
     for k, sample in enumerate(samples):
@@ -177,7 +183,9 @@ def _verify(
             layers += one.layers()
         one.narrow = narrow
         one.inside = layers is not None and bool(layers.differences)
-        outputs += one.outputs(ours[k] if handed else execute(built, sample.inputs))
+        ends = one.outputs(ours[k] if handed else execute(built, sample.inputs))
+        outputs += ends
+        growth += one.growth([d for d in ends if d.reason])
         if request.per_node and not coded and not (handed and k):
             nodes += one.nodes(values)
         if fallbacks is not None and not (handed and k):
@@ -188,7 +196,7 @@ def _verify(
     skipped = len(values) - len(nodes) // traced if request.per_node and not coded else 0
     found = tuple(outputs), tuple(nodes), skipped, layers, tuple(regions)
     levels, more = compare_levels(built, samples, options.accuracy)
-    return Report(built.name, reference.name, *found, (*notes, *more), levels)
+    return Report(built.name, reference.name, *found, (*notes, *more), levels, tuple(growth))
 
 
 def _narrow(path: Path, graph: onnx.GraphProto) -> dict[str, str]:
@@ -314,6 +322,9 @@ class _Comparison:
         self.prefix = f"{sample.label}/" if sample.label else ""
         self.narrow: Mapping[str, str] = {}  # outputs that are other floats widened
         self.inside = False  # whether values inside the network are compared, and gate
+        self.written: dict[Key, Written] = {}  # the values that `layers` compares
+        self.theirs: dict[str, Array] = {}
+        self.alone: dict[str, float] = {}  # the largest difference of each
 
     def _references(self, names: Sequence[str]) -> dict[str, Array]:
         feeds = {s.name: a for s, a in zip(self.built.inputs, self.sample.inputs, strict=True)}
@@ -374,13 +385,28 @@ class _Comparison:
     def layers(self) -> Layers:
         """Every call fed the reference's values, against what the reference makes of them."""
         values = written(self.built.manifest)
-        theirs = self._references(sorted({w.value for w in values.values()}))
-        values = known(values, theirs)
+        self.theirs = theirs = self._references(sorted({w.value for w in values.values()}))
+        self.written = values = known(values, theirs)
         with scratch(self.built.out) as place_of:
             folder = Path(place_of)
             place(folder, values, theirs)
             execute(self.built, self.sample.inputs, folder)
-            return differences(folder, values, theirs, self._inner)
+            found = differences(folder, values, theirs, self._inner)
+        self.alone = {d.name: d.max_abs for d in found.differences}
+        return found
+
+    def growth(self, outputs: Sequence[Difference]) -> list[Growth]:
+        """How the quantised values that `layers` compared come to differ by the `outputs`, which
+        are those that differ; nothing if there are none, or if no quantised value inside differs.
+        """
+        if not (outputs and self.written):
+            return []
+        with scratch(self.built.out) as place_of:
+            folder = Path(place_of)
+            execute(self.built, self.sample.inputs, folder)
+            nodes = self.built.manifest["nodes"]
+            steps = grown(nodes, self.written, folder, self.theirs, self.alone)
+        return [Growth(self.sample.label, steps, tuple(outputs))] if steps else []
 
     def _inner(self, w: Written, ours: Array, expected: Array) -> Difference:
         spec = Spec(w.value, w.shape, w.dtype)
