@@ -104,9 +104,9 @@ This page lists the findings of cppcheck 2.10 and its MISRA addon on the runtime
 bundles (the C projects that aotc writes), with the reason why each stays. It is made from
 `tests/analyse/declared/` by `make analyse UPDATE=1`. Without UPDATE the command fails on a finding
 that is not declared, on a declaration that no finding needs any more, and on more sites of a
-required rule than are listed. Only numbers of rules are given: the texts are the standard's. The
-addon checks one file at a time. So this page is no claim of compliance, but the list that a review
-starts from.
+required rule than are listed. Only numbers of rules are given, because their texts belong to the
+standard. The addon checks one file at a time. So this page is no claim of compliance, but the list
+that a review starts from.
 
 The column *where* names folders and files of `runtime_c`; `emitted/` stands for the files that the
 compiler writes for each model. A site is a line of C. Categories are the standard's for code that

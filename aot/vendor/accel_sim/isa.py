@@ -182,7 +182,7 @@ CONTROL = (
             Field("ring", 2, 0, 12, "rows that exist in SPM: row y is row y mod ring; 0: all"),
             Field("height", 3, 20, 12, "rows of the tensor", "n", None),
             Field("width", 3, 8, 12, "columns of the tensor", "n", None),
-            Field("pad", 3, 0, 8, "code of positions outside (float32: always 0)", "s"),
+            Field("pad", 3, 0, 8, "quantised value of positions outside (float32: 0)", "s"),
         ),
         "A tensor in SPM, channels last. Reads of MM, DW and POOL may leave it; nothing else may.",
     ),
@@ -222,9 +222,9 @@ VSET0 = Instruction(
     Unit.FE,
     (
         Field("slot", 0, 25, 3, "which of 8", default=None),
-        Field("zero", 1, 0, 8, "zero point of the result; FILL: the code", "s"),
-        Field("lo", 1, 8, 8, "smallest code", "s", -128),
-        Field("hi", 1, 16, 8, "largest code", "s", 127),
+        Field("zero", 1, 0, 8, "zero point of the result; FILL: the value", "s"),
+        Field("lo", 1, 8, 8, "smallest quantised value", "s", -128),
+        Field("hi", 1, 16, 8, "largest quantised value", "s", 127),
         Field("rq", 1, 24, 2, "0 float32, 2 TFLite, 3 divide (averages)"),
         Field("mult", 2, 0, 32, "multiplier of MUL, POOL, SOFTMAX (unit)", "s"),
         Field("shift", 3, 0, 8, "shift of MUL, POOL; SOFTMAX: bits", "s"),
@@ -259,8 +259,8 @@ VSET2 = Instruction(
         Field("za", 2, 0, 8, "zero point of a", "s"),
         Field("zb", 2, 8, 8, "zero point of b", "s"),
         Field("zy", 2, 16, 8, "zero point of the sum (kind 2)", "s"),
-        Field("lo", 3, 0, 8, "smallest code", "s", -128),
-        Field("hi", 3, 8, 8, "largest code", "s", 127),
+        Field("lo", 3, 0, 8, "smallest quantised value", "s", -128),
+        Field("hi", 3, 8, 8, "largest quantised value", "s", 127),
     ),
     "The rest of an addition of quantised values.",
 )
@@ -347,9 +347,9 @@ COMPUTE = (
             _VECTOR,
             Field("lut", 0, 28, 3, "0, or 1 + table that quantised values go through at last"),
         ),
-        "Code = clamp(requantise(sum + bias, multiplier, shift) + zero, lo, hi) of the channel's "
-        "parameters; then the residual is added as VSET1 and VSET2 say (a: the code, b: residual); "
-        "then the table. Float32: sum + bias, + residual, limited.",
+        "Result = clamp(requantise(sum + bias, multiplier, shift) + zero, lo, hi) of the channel's "
+        "parameters; then the residual is added as VSET1 and VSET2 say (a: the result, b: the "
+        "residual); then the table. Float32: sum + bias, + residual, limited.",
         ("ACC", "PRM", "SPM", "LUT"),
         ("SPM",),
         _BOTH,
