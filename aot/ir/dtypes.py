@@ -50,6 +50,11 @@ class DType:
             return found
         return np.dtype(self.np_name)
 
+    @staticmethod
+    def from_numpy(dtype: np.dtype[Any]) -> DType:
+        """The element type that NumPy or ml_dtypes calls `dtype` (KeyError if there is none)."""
+        return _BY_NAME[dtype.name]
+
     @property
     def is_float(self) -> bool:
         """Whether this is a floating point type."""
@@ -151,8 +156,3 @@ def from_bytes(data: Any, dtype: DType, shape: Any) -> np.ndarray[Any, Any]:
     if dtype.packed:
         return unpack(np.frombuffer(data, np.uint8), dtype, shape)
     return np.frombuffer(data, dtype.numpy).reshape(shape)
-
-
-def from_numpy(dtype: np.dtype[Any]) -> DType:
-    """The DType of a NumPy dtype (KeyError if there is none)."""
-    return _BY_NAME[dtype.name]

@@ -168,7 +168,7 @@ class Recorder:
         key = (digest, data.dtype.name, data.shape, align, section)
         if key not in self._by_digest:
             base = self._fresh(f"{self._origin.nodes[0]}_{name}" if self._origin.nodes else name)
-            dtype = dtypes.from_numpy(data.dtype)
+            dtype = dtypes.DType.from_numpy(data.dtype)
             made = Tensor(base, data.shape, dtype, Role.CONST, align=align, section=section)
             self.tensors[base] = made
             self.consts[base] = data

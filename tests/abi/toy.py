@@ -90,10 +90,10 @@ class Maker:
         return name
 
     def const(self, name: str, data: np.ndarray) -> str:
-        from aot.ir.dtypes import from_numpy
+        from aot.ir.dtypes import DType
 
         self.consts[name] = data
-        return self.tensor(name, data.shape, Role.CONST, from_numpy(data.dtype))
+        return self.tensor(name, data.shape, Role.CONST, DType.from_numpy(data.dtype))
 
     def call(
         self,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import harness
 import merged
@@ -14,6 +15,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto
 
 from aot.cli import main as aotc
 from aot.ops.registry import load_all
@@ -69,6 +71,7 @@ def test_own_cases_are_taken_and_right(tmp_path: Path) -> None:
         part = merged.Part(job.label, job.model, given, job.want, job.case)
         assert merged.taken_by(part, "ort") == [job.label.partition("[")[0]]
         parts.append(part)
+    assert [p.label for p in parts] == [f"{name.rpartition('.')[2]}[0]" for name in OTHERS]
     out = tmp_path / "out"
     arrays = merged.compile_parts(parts, "ort", out)
     merged.build(out, {"ort_ROOT": str(WHEEL)})
@@ -121,16 +124,31 @@ def test_bad_configurations_are_named(said: BackendOptions, words: str) -> None:
         configure(said)
 
 
-def test_attributes_that_onnxruntime_refuses_are_the_reason(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("row", "x", "kind", "words"),
+    [
+        (("CDist", "x z", "y", {"metric": "taxi"}), [2, 1], TensorProto.FLOAT, "onnxruntime"),
+        (("DynamicTimeWarping", "x", "y"), [2, 3], TensorProto.FLOAT, "one row or one column"),
+        (("BifurcationDetector", "x x z x", "y v"), [3], TensorProto.INT64, "predicted tokens"),
+    ],
+)
+def test_a_node_that_onnxruntime_cannot_compute_is_named(
+    row: tuple[Any, ...],
+    x: list[int],
+    kind: int,
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    rows = [("com.microsoft.CDist", "x z", "y", {"metric": "taxi"})]
-    proto = model(rows, {"x": [2, 3], "z": [4, 3]}, {"y": [2, 4]}, domains=("com.microsoft",))
+    named = (f"com.microsoft.{row[0]}", *row[1:])
+    inputs = {name: x if name == "x" else [1] * len(x) for name in "xz" if name in row[1].split()}
+    kinds = dict.fromkeys("xzy", kind)
+    proto = model([named], inputs, {"y": None}, None, kinds, domains=("com.microsoft",))
     onnx.save(proto, tmp_path / "net.onnx")
-    words = [str(tmp_path / "net.onnx"), "-o", str(tmp_path / "out"), "--backend", "ort"]
-    assert aotc([*words, "--no-configure"]) != 0
+    command = [str(tmp_path / "net.onnx"), "-o", str(tmp_path / "out"), "--backend", "ort"]
+    assert aotc([*command, "--no-configure"]) != 0
     text = capsys.readouterr().err
-    assert "onnxruntime" in text and "node n0_CDist" in text
+    assert words in text and f"node n0_{row[0]}" in text
 
 
 def test_a_missing_and_an_old_library_are_named(tmp_path: Path) -> None:

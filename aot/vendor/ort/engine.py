@@ -5,21 +5,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 
 from aot.vendor import (
-    BF16,
-    F32,
     OP,
-    S8,
-    U8,
     Backend,
     BackendOptions,
-    Case,
     DType,
     Limits,
     Match,
@@ -31,20 +26,23 @@ from aot.vendor import (
     UnsupportedError,
     UsageError,
     ValueRef,
-    case,
-    f32,
     wildcard,
 )
+from aot.vendor.ort.cases import CASES
 from aot.vendor.ort.network import INTERFACE, computed, session
 
 NAME, HEADER, FOLDER = "ort", "aot_ort.h", Path(__file__).parent
+Inputs = tuple[ValueRef | None, ...]
 #: Operators that portable C does not compute and onnxruntime does, of fixed sizes.
-OTHERS = tuple(
-    f"com.microsoft.{name}"
-    for name in "BifurcationDetector CDist CropAndResize DynamicTimeWarping GridSample Inverse "
-    "MatMulBnb4 MatMulFpQ4 MaxpoolWithMask MoE NGramRepeatBlock QMoE SparseAttention Trilu "
-    "UnfoldTensor WordConvEmbedding".split()
-)
+OTHERS = tuple(f"com.microsoft.{name}" for name in CASES)
+#: Those whose data decide the size of a result: for which inputs they do not, and that in words.
+SIZES: dict[str, tuple[Callable[[Inputs], bool], str]] = {
+    "BifurcationDetector": (lambda inputs: len(inputs) < 4, "no predicted tokens"),
+    "DynamicTimeWarping": (
+        lambda inputs: inputs[0] is not None and 1 in inputs[0].shape[-2:],
+        "one row or one column",
+    ),
+}
 #: The inputs and the outputs that one call can name, and the axes of each.
 MOST_TENSORS, MOST_AXES = 8, 8
 #: Results that a node may have.
@@ -72,24 +70,22 @@ def fits(m: Match) -> Iterable[tuple[bool, str]]:
             yield False, refused.what
 
 
-def types_of(
-    node: NodeRef, inputs: tuple[ValueRef | None, ...]
-) -> list[tuple[tuple[int, ...], DType]]:
+def types_of(node: NodeRef, inputs: Inputs) -> list[tuple[tuple[int, ...], DType]]:
     """(shape, element type) of each result that onnxruntime computes for inputs that are zero.
 
-    UnsupportedError with the node where onnxruntime computes none, or a result has an element type
-    that is neither an input's nor float32, bfloat16 or one of 8 bits.
+    UnsupportedError with the node where onnxruntime computes none, data decide a size, or a result
+    has elements that the compiler does not know.
     """
-    known = {d.numpy: d for d in (F32, S8, U8, BF16, *(v.dtype for v in inputs if v is not None))}
     where = f"node {node.onnx_name}"
+    fixed, needed = SIZES.get(node.op_type, (len, ""))
+    if not fixed(inputs):
+        raise UnsupportedError(f"data decide the size of its result (needs {needed})", where)
     try:
-        results = computed(node)
+        return [(a.shape, DType.from_numpy(a.dtype)) for a in computed(node)]
     except UnsupportedError as refused:
         raise UnsupportedError(refused.what, where) from refused
-    odd = next((a.dtype for a in results if a.dtype not in known), None)
-    if odd is not None:
-        raise UnsupportedError(f"a result of type {odd}, which no input has", where)
-    return [(a.shape, known[a.dtype]) for a in results]
+    except KeyError as unknown:
+        raise UnsupportedError(f"a result of type {unknown}", where) from unknown
 
 
 def lower(c: Recorder, region: RegionView) -> None:
@@ -133,7 +129,8 @@ def pattern_of(name: str) -> Pattern:
     made.check(fits)
     if domain.startswith("com."):
         made.infer(types_of)
-    made.cases(lambda: CASES.get(name, ()))
+    if name in OTHERS:
+        made.cases(lambda: [CASES[op_type]()])
     return made
 
 
@@ -178,26 +175,4 @@ def configure(said: BackendOptions) -> Backend:
     return backend_for(names)
 
 
-#: Cases by operator, with results that NumPy computes: onnx.reference has none of the operators.
-CASES: dict[str, list[Case]] = {}
-
-
-def _cases() -> None:
-    x, y = f32(3, 4), f32(5, 4, seed=1)
-    square = f32(2, 3, 3, seed=2) + 4 * np.eye(3, dtype=np.float32)
-    gone = (x[:, None] - y[None]).astype(np.float32)
-    CASES["com.microsoft.CDist"] = [case(x, y, metric="sqeuclidean", expected=((gone**2).sum(2),))]
-    CASES["com.microsoft.Inverse"] = [case(square, expected=(np.linalg.inv(square),))]
-    CASES["com.microsoft.Trilu"] = [case(f32(4, 5), expected=(np.triu(f32(4, 5)),))]
-    CASES["com.microsoft.UnfoldTensor"] = [
-        case(
-            f32(2, 6),
-            size=3,
-            step=1,
-            expected=(np.lib.stride_tricks.sliding_window_view(f32(2, 6), 3, 1),),
-        )
-    ]
-
-
-_cases()
 backend = backend_for(OTHERS)
