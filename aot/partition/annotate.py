@@ -64,6 +64,7 @@ def annotate(
     Raises UsageError for names that do not exist.
     """
     named = _by_name(model.graph)
+    # All wrong names are told at once: a user's file often has several.
     errors: list[AotError] = []
     given: dict[int, str] = {}
     for label, region in regions.items():
@@ -82,6 +83,8 @@ def annotate(
             errors.append(_unknown(f"--keep {name}={backend}", "node", name, named))
             continue
         for node in named[name]:
+            # A single node's backend is more exact than the region around it, so the node leaves
+            # the region.
             if node.metadata_props.get(BACKEND_KEY, backend) != backend:
                 node.metadata_props.pop(REGION_KEY, None)
                 node.metadata_props.pop(PATTERN_KEY, None)
@@ -146,6 +149,7 @@ def _members(
     for name in (*region.get("begin", ()), *region.get("end", ())):
         if name not in values:
             raise _unknown(f"region {label}", "value", name, values)
+    # A side that is not given is open: the model's own inputs or outputs stand there.
     start = [values[n] for n in region.get("begin", ())] or list(graph.inputs)
     stop = [values[n] for n in region.get("end", ())] or list(graph.outputs)
     after, before = _reached(graph, start), _needed(graph, stop)

@@ -54,6 +54,8 @@ def assign_layouts(
             for name, v in match.values.items()
             if v is not None
         }
+        # Portable kernels read blocks of their own width only: another block count becomes PLAIN
+        # here.
         if selected.backend == "c":
             incoming = {n: _portable(match, n, at, vlen) for n, at in incoming.items()}
         wanted = wanted_layouts(selected.pattern, match, incoming, vlen)

@@ -27,6 +27,7 @@ def check_partition(
     """
     _once(graph, partition.items)
     _supported(partition.items)
+    # With `--offload-limit` only some regions are left, so a user's region may be missing.
     if len({s.region for s in partition.items if s.region >= 0}) == partition.certificate.count:
         _check_user_regions(partition.items)
     for backend in (b for b in backends if b.limits != UNLIMITED):
@@ -37,6 +38,7 @@ def check_partition(
     _ordered(group, needs)
     offloaded = sorted({s.region for s in partition.items if s.region >= 0})
     certificate = partition.certificate
+    # The command stream and the manifest count on numbers without gaps.
     if offloaded != list(range(len(offloaded))):
         raise InternalError(f"regions are numbered {offloaded}")
     if not certificate.lower_bound <= certificate.count or len(offloaded) > certificate.count:
@@ -230,6 +232,7 @@ def _acyclic(group: Sequence[Group], needs: Sequence[Sequence[int]]) -> None:
     """
     after: dict[Group, set[Group]] = {g: set() for g in group}
     for i, before in enumerate(needs):
+        # Edges between groups, each once: several edges between two groups would be counted twice.
         for j in before:
             if group[j] != group[i]:
                 after[group[j]].add(group[i])

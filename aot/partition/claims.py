@@ -35,6 +35,7 @@ def load_options(
         bindings=options.bindings,
         claimed=frozenset(claimed),
         keeps=frozenset(keeps).union(k for b in backends for k in b.keeps),
+        # A vendor that keeps an operator whole needs it before decompositions take it apart.
         rules=rules,
         native=frozenset(f"{d}::{o}" for p in patterns for d, o in all_ops(p.graph)),
         supports=supports(patterns),

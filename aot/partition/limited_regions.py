@@ -47,6 +47,7 @@ def exact_regions(
 
     None if nothing is better than `most`: (vertices given back, regions).
     """
+    # Sets of vertices are integers; with ten or so vertices all 2^n of them can be looked at.
     inside = [v for v, c in enumerate(colours) if c >= 0]
     direct, through = _ancestors(preds, colours, inside)
     full = (1 << len(inside)) - 1
@@ -56,6 +57,7 @@ def exact_regions(
         if way is None or way[:2] >= most:
             continue
         steps = [(1, 0, 1 << i) for i in range(len(inside)) if not done >> i & 1]
+        # A set may only grow by vertices whose predecessors, also through portable ones, are in it.
         steps = [s for s in steps if not _needs(s[2], direct, through) & ~done]
         for colour in sorted({colours[v] for v in inside}):
             mine = [i for i, v in enumerate(inside) if colours[v] == colour]
@@ -64,6 +66,7 @@ def exact_regions(
                 if colour not in rules or not rules[colour].why_not(members):
                     steps.append((0, 1, chosen))
         for back, region, chosen in steps:
+            # Fewest vertices given back first, then fewest regions: the order of the pair.
             new = Choice(way.given_back + back, way.regions + region, done, chosen)
             old = ways.get(done | chosen)
             if new[:2] < most and (old is None or new[:2] < old[:2]):
@@ -320,10 +323,12 @@ def _partner(
     behind = {g}
     tried = 0
     for place in range(at + 1, min(at + REACH, len(order)) if rule else 0):
+        # Groups from `g` on that depend on it: joining past one of them would close a cycle.
         h = order[place]
         around = not needs[h].isdisjoint(behind - {g})
         if rule and groups[h][0] == groups[g][0] and not around:
             both = sorted(runs[g] + runs[h])
+            # The cheap test first: the rule of a vendor runs its own code.
             if rule.may_fit(both) and not rule.why_not(both):
                 return place, behind
             tried += 1
@@ -351,6 +356,7 @@ def bound_of(preds: Preds, colours: Sequence[int], colour: int, rule: Rule) -> i
             part[index] = index = part[part[index]]
         return index
 
+    # Connected parts by union-find: where regions must be connected, no region spans two of them.
     for v in inside if limits.connected else ():
         for p in preds[v]:
             if p in part:
@@ -363,6 +369,7 @@ def bound_of(preds: Preds, colours: Sequence[int], colour: int, rule: Rule) -> i
         own = set(members)
         nodes = sum(flow.vertices[v].nodes for v in members)
         held = sum(flow.nbytes[u] for u in {u for v in members for u in flow.vertices[v].constants})
+        # Only what crosses the border of all members together must cross that of some region.
         made = {u for v in members for u in flow.vertices[v].makes}
         enter = {u for v in members for u in flow.vertices[v].reads} - made
         leave = {u for u in made if u in flow.results or flow.readers[u] - own}

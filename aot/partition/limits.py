@@ -97,11 +97,13 @@ class Extent:
         self.nodes, self.constant_bytes = self.heavier(index)
         self._constants.update(vertex.constants)
         self.order.append(index)
+        # A vertex joins the parts whose values it reads; one that reads none is a part of its own.
         joined = {self._root(self._made[u]) for u in vertex.reads if u in self._made}
         self._part[index] = index
         for root in joined:
             self._part[root] = index
         self.parts += 1 - len(joined)
+        # A value stays an output while a reader outside is left.
         for u in set(vertex.reads):
             if u not in self._made:
                 self.inputs.add(u)

@@ -25,6 +25,7 @@ def lowest_opset(graph: ir.Graph, wanted: int | None = None) -> int:
     if wanted is not None and not 1 <= wanted <= newest:
         raise UsageError(f"--opset {wanted}: onnx knows 1 to {newest}")
     lowest, culprit = 1, None
+    # The message names the node that asks for most, so that a user sees what to change.
     for node in all_nodes(graph):
         if node.domain in ("", "ai.onnx"):
             version = _lowest(node, newest)

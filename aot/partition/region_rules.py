@@ -47,10 +47,12 @@ def flow_of(matches: Sequence[Match]) -> Flow:
 
     vertices = []
     for match in matches:
+        # An operand read twice enters the region once.
         entering = dict.fromkeys((ref.is_const, number(ref)) for ref in _entering(match))
         reads = tuple(u for constant, u in entering if not constant)
         constants = tuple(u for constant, u in entering if constant)
         makes = tuple(number(ref) for ref in match.outputs())
+        # Views are nobody's operators, so they do not count towards a limit on operators.
         vertices.append(Vertex(reads, constants, makes, 0 if is_view(match) else len(match.nodes)))
     results = frozenset(i for i, ref in enumerate(refs) if ref.is_output)
     return Flow(vertices, [_bytes(ref) for ref in refs], results)

@@ -78,7 +78,9 @@ def condensed(
             after[p].append(v)
     coloured = [v for v, c in enumerate(colours) if c >= 0]
     place = {v: i for i, v in enumerate(coloured)}
+    # What reaches a vertex through colourless ones is a set; shared sets keep memory small.
     reaching: list[frozenset[int]] = [frozenset()] * len(preds)
+    # Above this the condensed graph would be larger than the given one.
     edges, most = 0, 20 * len(preds) + 1000
     made: list[list[int]] = [[] for _ in coloured]
     tints = [colours[v] for v in coloured]
@@ -90,6 +92,7 @@ def condensed(
             edges += len(reaching[v])
             continue
         made[place[v]] = direct
+        # One colourless vertex stands for all paths that lead through portable code.
         behind = sorted(frozenset[int]().union(*through))
         if behind:
             made[place[v]] = [*direct, len(made)]
@@ -212,6 +215,7 @@ class ColouredGraph:
         for index, colour in enumerate(letters):
             after = self.step(state, colour)
             done = state.left & ~after.left
+            # Bits that a step took away are the vertices of its region, lowest first.
             while done:
                 low = done & -done
                 v = low.bit_length() - 1
@@ -271,6 +275,7 @@ def exact(graph: ColouredGraph, limit: int, visits: int) -> Exact:
 
     `bound` = the minimum when the search ends by itself (`limit` if nothing is shorter).
     """
+    # A* over sets of vertices that are left: `bound` is the word so far and what must still come.
     start = graph.start()
     stop = graph.visits + visits
     heap = [(start.bound, 0, 0, start)]
@@ -282,6 +287,7 @@ def exact(graph: ColouredGraph, limit: int, visits: int) -> Exact:
             return Exact(state, bound)
         if graph.visits > stop:
             return Exact(None, bound)
+        # A shorter way to the same set was found after this one was queued.
         if seen[state.left] < state.length:
             continue
         for c in range(graph.count):
@@ -292,5 +298,6 @@ def exact(graph: ColouredGraph, limit: int, visits: int) -> Exact:
                 continue
             seen[new.left] = new.length
             made += 1
+            # Of equal bounds those with fewer vertices left come first: they end the search sooner.
             heapq.heappush(heap, (new.bound, new.left.bit_count(), made, new))
     return Exact(None, limit)

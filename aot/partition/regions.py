@@ -220,6 +220,7 @@ def _by_first(needs: dict[int, set[int]], first: dict[int, int]) -> list[int]:
     for v, before in needs.items():
         for p in sorted(before):
             after[p].append(v)
+    # Kahn's algorithm with a heap, so that the order is the same in every run.
     heap = [(first[v], v) for v, n in waiting.items() if not n]
     heapq.heapify(heap)
     order = []

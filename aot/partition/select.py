@@ -62,6 +62,7 @@ def select(
     _check_convex(cover)
     filling = _Filling(backends, marked_only, survey)
     for backend in backends:
+        # Portable C comes last, when every refusal of the vendors is known.
         if survey and backend is backends[-1]:
             cover.remember(no_match_reasons(cover, backends[:-1], marked_only))
         cover.match(backend, backend.name in marked_only)
@@ -72,6 +73,7 @@ def select(
         chosen, regions, certificate = _with_regions(cover, filling)
     else:
         cover, chosen, regions, certificate, pricing = _cheapest(graph, cover, filling, costs)
+    # What is beyond the limit goes back to portable C, which may then take several nodes at once.
     if offload_limit is not None and offload_limit < certificate.count:
         for (pattern, match), region in zip(chosen, regions, strict=True):
             if region >= offload_limit:
@@ -84,6 +86,7 @@ def select(
         pricing = pricing.doubting(LIMITED) if pricing.prices else pricing
     items = _in_order(chosen, regions)
     nobodys = (PORTABLE, NO_BACKEND)
+    # A node that somebody took needs no reason; portable C's reasons matter where nobody did.
     matched = {n.name for s in items if s.backend not in nobodys for n in s.match.nodes}
     open_ = {n.name for s in items if s.backend == NO_BACKEND for n in s.match.nodes}
     kept = [
@@ -92,6 +95,7 @@ def select(
         if r.node not in matched and (r.backend != PORTABLE or r.node in open_)
     ]
     partition = Partition(tuple(items), tuple(kept), certificate, pricing)
+    # The checker knows nothing of how the partition was found.
     check_partition(graph, partition, backends)
     return partition
 
@@ -134,6 +138,7 @@ def _cheapest(
     backends, marked_only = filling.backends, filling.marked_only
     tiles, solution, cover, groups = cheapest(graph, backends, marked_only, costs)
     covers = [(cover, groups), (cover, NO_GROUPS), (preferred, NO_GROUPS)]
+    # Every vendor alone is tried too, so that the result is not worse than the best of these.
     for first in backends:
         alone = Cover(graph)
         for backend in (first, *backends):
@@ -147,6 +152,7 @@ def _cheapest(
         total = tiles.total(graph, _in_order(found[0], found[1]))
         if best is None or total < best[0]:
             best = total, tried, found
+        # The bound is met: no other partition can be cheaper.
         if best[0] <= bound * (1 + 1e-9):
             break
     assert best is not None
@@ -246,8 +252,10 @@ def _merged(
     for v, home in enumerate(homes):
         if asked[home] and colours[v] in rules:
             limited.setdefault(asked[home], []).append(v)
+    # Labels of the search are wishes: where one breaks a limit, regions are merged as without them.
     if asked == own or any(rules[colours[vs[0]]].why_not(vs) for vs in limited.values()):
         return found
+    # The bound of the free merge holds for this one too, which has more to satisfy.
     least, found = found.certificate.lower_bound, merged(asked)
     count = found.certificate.count
     certificate = replace(found.certificate, lower_bound=least, optimal=count == least)

@@ -43,6 +43,7 @@ def serialise(model: ir.Model, partition: Partition, opset: int | None = None) -
     """
     _check_static(model.graph)
     reopen(model.graph, partition)
+    # The lowest version that means the same lets older tools read the file.
     version = lowest_opset(model.graph, opset)
     _rename(model.graph)
     made = onnx.ModelProto(producer_name="aotc", producer_version=__version__)
@@ -54,6 +55,7 @@ def serialise(model: ir.Model, partition: Partition, opset: int | None = None) -
     made.graph.name = str(model.graph.name or "model")
     ordered = list(_ordered(model.graph, partition))
     _interface(model.graph, [n for _, nodes in ordered for n in nodes], made.graph)
+    # Values inside a region must not be seen outside; values that leave it are its outputs.
     readers = _readers(model.graph)
     patterns = {id(s.match.root.ir): s.pattern.name for r in regions for s in r.items}
     for region, nodes in ordered:
@@ -148,9 +150,11 @@ def _interface(graph: ir.Graph, nodes: Sequence[ir.Node], made: onnx.GraphProto)
     for value in graph.initializers.values():
         tensor = value.const_value
         assert tensor is not None
+        # A copy: the initializer of the model may be mapped from a file that goes away.
         held = ir.Tensor(tensor.numpy(), dtype=tensor.dtype, name=value.name)
         made.initializer.append(ir.serde.serialize_tensor(held))
     between = [v for n in nodes for v in n.outputs if v.name and not v.is_graph_output()]
+    # Types between nodes save readers the inference of shapes, which knows no vendor's operators.
     made.value_info.extend(info(v) for v in between if v.dtype is not None and v.shape is not None)
 
 
@@ -207,6 +211,7 @@ def _function(
     `readers` are the nodes that read each value of the graph, `patterns` what ends at a node, both
     by id().
     """
+    # Ids, not names: names are unique in a graph only, and functions have their own.
     inside = {id(v) for n in nodes for v in n.outputs}
     covered = {id(n) for n in nodes}
     read = {id(v): v for n in nodes for v in read_by(n) if id(v) in readers and id(v) not in inside}

@@ -34,6 +34,7 @@ def merge_around(
     """
     group, fewer, members = prove_convex(preds, labels, names, homes)
     used: dict[str, int] = {}
+    # Colours above all others, so that no match outside joins a user's region.
     first = max((*colours, *rules), default=-1) + 1
     tints = []
     for inside in members:
@@ -43,6 +44,7 @@ def merge_around(
         if label and colours[inside[0]] in rules:
             why = rules[colours[inside[0]]].why_not(inside)
             raise_all([ModelError(f'region "{label}": {why}', hint=SMALLER)] if why else [])
+    # A user's region is one vertex of the contracted problem, hence its limits are contracted too.
     flows = {id(r.flow): contracted_flow(r.flow, members) for r in rules.values()}
     limited = {c: r.contracted(flows[id(r.flow)], members) for c, r in rules.items()}
     found = merge_regions(fewer, tints, rules=limited)
@@ -144,10 +146,12 @@ def _broken(
     listed.
     """
     named = [labels[members[g][0]] for g in cycle if labels[members[g][0]]]
+    # The cycle is told from a node of the user's region, the place a user knows.
     turn = next(i for i, g in enumerate(cycle) if labels[members[g][0]])
     ring = [*cycle[turn:], *cycle[:turn], cycle[turn]]
     path: list[str] = []
     for here, there in pairwise(ring):
+        # An edge between contracted vertices stands for one between real nodes: name these.
         leave, enter = next((p, v) for v in members[there] for p in preds[v] if group[p] == here)
         if not path or path[-1] != names[leave]:
             path.append(names[leave])

@@ -127,9 +127,11 @@ def _start_and_wait(program: Program, call: Call) -> tuple[dict[str, Tensor], Ca
         if not isinstance(arg, Arg):
             waited.append(arg)
             continue
+        # The second half runs much later: its scratch must live until then.
         tensor = tensors[arg.tensor]
         if tensor.role is Role.SCRATCH:
             tensors[arg.tensor] = replace(tensor, role=Role.TEMP)
+        # Constants live throughout; other operands must not be overwritten before the wait.
         if tensors[program.base(arg.tensor)[0]].role is not Role.CONST:
             read = arg.access is Access.READ
             waited.append(replace(arg, access=Access.READ if read else Access.READ_WRITE))

@@ -48,6 +48,7 @@ def place(target: Target, needs: Needs) -> Placement:
     for variables or start-up code. A use that fits nowhere gets the memory with the most bytes left
     and is listed in `lacking` with the bytes that are missing.
     """
+    # Each use takes of the bytes that earlier ones left.
     free = {m.name: m.bytes for m in target.memories}
     lacking: list[tuple[str, int, Memory]] = []
 
@@ -64,6 +65,7 @@ def place(target: Target, needs: Needs) -> Placement:
         free[chosen.name] -= nbytes
         return chosen
 
+    # The stack first: it must fit, and its size is fixed.
     stack = choose("stack", target.stack)
     arena = choose("arena", needs.arena, DATA_ROOM)
     data = choose("data", needs.io + DATA_ROOM)

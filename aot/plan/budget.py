@@ -230,6 +230,8 @@ def _check_flash(compiled: Compiled, options: Options, again: Again) -> None:
         return
     constants = int(compiled.manifest["memory"]["constants_bytes"])
     code = _flash_of(compiled) - constants
+    # The estimate of code is rough on boards, so a refusal needs a wide margin; the linker is
+    # exact.
     sure = constants + code * (SURE if compiled.target.board else 1)
     if sure <= options.flash:
         return

@@ -194,6 +194,7 @@ def _border(
     seen: dict[str, Layout] = {}
     inputs: list[ValueRef] = []
     outputs: list[ValueRef] = []
+    # A value that a node outside reads must leave the region, whichever backend that node has.
     read = {id(v) for n in graph if id(n) not in nodes for v in read_by(n)}
     for placed in layouts.items:
         if placed.selected.region != region.index:
@@ -202,6 +203,7 @@ def _border(
         for _, value in match.inputs():
             producer = value.ir.producer()
             inside = producer is not None and id(producer) in nodes
+            # The layout in which the first reader takes the value is the one that arrives.
             if not value.is_const and not inside and value.name not in seen:
                 seen[value.name] = value.layout
                 inputs.append(value)

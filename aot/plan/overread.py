@@ -45,6 +45,8 @@ class _Readable:
             if isinstance(arg, Arg) and arg.access is Access.READ:
                 root, offset = self.program.base(arg.tensor)
                 role = self.tensors[root].role
+                # Constants and the caller's tensors end where they end: reads beyond them need a
+                # padded copy.
                 if role is Role.CONST:
                     name = self._padded(root, call.beyond)
                     args[index] = replace(arg, tensor=name, offset=arg.offset + offset)

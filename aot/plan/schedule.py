@@ -170,6 +170,7 @@ class _Graph:
         """
         done, size, users = state.done, self.size, self.users
         left = ~(done | 1 << call)
+        # Bytes of a root count from its first toucher to its last, in the order tried.
         new = dead = 0
         for r in self.parts[call]:
             u = users[r]
@@ -179,6 +180,7 @@ class _Graph:
                 dead += size[r]
         step = state.live + new + self.scratch[call]
         taken: list[str] = []
+        # A result in the place of an operand is counted once, and each operand is taken once.
         for reuse in self.reuse[call]:
             free = not reuse.before & done and not reuse.after & left
             if free and reuse.result not in taken and reuse.operand not in taken:
@@ -314,9 +316,12 @@ def _beam(graph: _Graph, upper: int, effort: int) -> list[int] | None:
     states = [graph.start(graph.bound())]
     for level in range(len(graph.preds)):
         best: dict[int, tuple[int, int, _State, int]] = {}
+        # One state per set of finished calls: of two, the lower peak can only be the better one.
         spent = 0
         for state in states:
             ready = state.ready
+            # Without effort left only the ends of the list are tried: near the start are the oldest
+            # calls.
             if not effort and len(ready) > 2 * FEW:
                 ready = ready[:FEW] + ready[-FEW:]
             spent += len(ready)
@@ -327,6 +332,7 @@ def _beam(graph: _Graph, upper: int, effort: int) -> list[int] | None:
                     best[done] = (peak, live, state, v)
         effort = max(0, effort - spent)
         each = 1 + spent // max(1, len(states))
+        # What is left of the effort is spread evenly over the levels to come.
         width = max(1, effort // (each * (len(graph.preds) - level)))
         chosen = sorted(best.values(), key=lambda s: s[:2])[:width]
         states = [graph.after(state, v, peak, live) for peak, live, state, v in chosen]
@@ -408,6 +414,7 @@ def _reuse(program: Program, uses: Uses, call: int) -> list[_Reuse]:
         if above == below or roles != {Role.TEMP} or o.end - o.begin > i.end - i.begin:
             continue
         reads = [u for root, u in own.values() if root == below]
+        # Others may read parts of the operand in this very call: then nothing may be overwritten.
         if all(u.begin == i.begin and not u.writes for u in reads):
             before = {u.call for u in uses.by_root[above] if u.meets(o.begin, o.end)}
             after = {u.call for u in uses.by_root[below]}

@@ -52,10 +52,14 @@ def threaded(program: Program, threads: int, by_rows: bool) -> Program:
         if split is None:
             calls.append(replace(call, splits=()))
             continue
+        # A part may overwrite what another part still reads, so permissions go unless a part is
+        # alone.
         kept = tuple(pair for pair in call.inplace if split.alone(*pair))
         calls.append(replace(call, splits=(split,), inplace=kept))
         for name in (a.tensor for a in call.pointers()):
             if tensors[name].role is Role.SCRATCH:
+                # Each thread has scratch of its own, aligned, so that threads share no cache line
+                # of it.
                 each = -(-tensors[name].nbytes // tensors[name].align) * tensors[name].align
                 tensors[name] = replace(tensors[name], shape=(each * threads,))
     made = replace(program, tensors=tensors, calls=tuple(calls), threads=threads)

@@ -188,10 +188,12 @@ def read_costs(path: Path, cpu: str, lanes: int) -> Costs:
         raise UsageError(
             f"{path} is no table of costs of this version", where, "aotc tune writes one"
         )
+    # Costs of another CPU would look plausible and choose badly, so they are refused.
     if read.get("cpu") != cpu:
         what = f"{path} was measured on {read.get('cpu')}, the target is {cpu}"
         raise UsageError(what, where, "aotc tune, with the same --target, measures again")
     matches = read.get("matches")
+    # The file comes from outside: NaN, negative or huge numbers would pass through the search.
     numbers = isinstance(matches, dict) and all(
         isinstance(v, int | float) and 0 <= v < _MOST_NS for v in matches.values()
     )

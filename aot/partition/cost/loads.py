@@ -48,6 +48,8 @@ class Loads:
         self._lists: list[tuple[int, int]] = []
         self._numbers: dict[tuple[int, int], int] = {}
         self._answers: dict[tuple[int, frozenset[int]], bool] = {}
+        # What each tile adds at least, so that a region without room for any tile is known to be
+        # full.
         self._least = {
             owner: min(
                 (
@@ -59,6 +61,7 @@ class Loads:
             )
             for owner in problem.limits
         }
+        # Values that views lead on: where they are read, the region that made them is joined.
         self._viewed = {v for t in problem.tiles if t.held for v in t.reads}
         self._asked_about = {
             owner
@@ -154,6 +157,7 @@ class Loads:
         problem, tiles = self._problem, list[int]()
         while number >= 0:
             number, last = self._lists[number]
+            # The rule asks about the graph's order, in which its members are added one by one.
             tiles.append(last)
         tiles.sort(key=lambda index: problem.contents[index].rank)
         numbers: dict[tuple[bool, int], int] = {}

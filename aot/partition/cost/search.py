@@ -100,6 +100,7 @@ class Search:
         What comes to a dead end is not among them.
         """
         problem = self.problem
+        # For each node: the tiles that end at it, and the last node that may still cover it.
         ending: list[list[int]] = [[] for _ in range(problem.nodes)]
         latest = list(range(problem.nodes))
         maker: dict[int, int] = {}
@@ -109,10 +110,13 @@ class Search:
             ending[tile.covers[-1]].append(i)
             maker.update(dict.fromkeys(tile.makes, tile.covers[-1]))
             for node in tile.covers:
+                # A node left open longer than this could never be covered: such sets are dropped
+                # early.
                 latest[node] = max(latest[node], tile.covers[-1])
         expiring: list[list[int]] = [[] for _ in range(problem.nodes)]
         for node, last in enumerate(latest):
             expiring[last].append(node)
+        # Sets of nodes are integers, bit n for node n: unions and tests take one operation.
         inner = [sum(1 << n for n in t.covers[:-1]) for t in problem.tiles]
         read = [sum(1 << maker[v] for v in t.reads if v in maker) for t in problem.tiles]
         cut, sets, moves = False, {0}, list[Moves]()
@@ -128,8 +132,11 @@ class Search:
                 found += [(-1, open_ | 1 << node)] if latest[node] > node else []
                 after[open_] = [(i, rest) for i, rest in found if not rest & due]
             moves.append(after)
+            # Sets with few open nodes first: where the number of sets is cut, these lead on most
+            # often.
             every = sorted({r for found in after.values() for _, r in found}, key=int.bit_count)
             sets, cut = set(every[:MOST_SETS]), cut or len(every) > MOST_SETS
+        # Backwards: the least cost from each set to the end is the bound that the search counts on.
         left: list[dict[int, float]] = [{0: 0.0}]
         for after in reversed(moves):
             least = {}
@@ -157,6 +164,8 @@ class Search:
         Ways that cost as much as `best` are given up; its bound is never lost.
         """
         self.steps = 0
+        # A little below `best`: equal ways that differ in rounding only would be followed for
+        # nothing.
         upper = inf if best is None else best.total * (1 - _ROUNDING)
         dropped = inf if best is None else best.total
         ways = [self._start()] if 0 in self._left[0] else []
@@ -173,6 +182,7 @@ class Search:
                 dropped = dropped if exact else min(dropped, step.cost)
                 if way is None:
                     continue
+                # Two ways are the same from here on if what later tiles can ask about is the same.
                 known = tuple(way.values.items()), tuple(way.passages.items())
                 joinable = tuple(
                     (*r[:1], *r[2:5], self._loads.key(r.owner, r.load, way.values))
@@ -182,6 +192,7 @@ class Search:
                 )
                 kept.setdefault((way.open, known, joinable), way)
             ways = list(kept.values())
+        # What was dropped may have led to the optimum, but to nothing cheaper than its cost so far.
         bound = self.least() if self._cut else max(dropped, self.least())
         if not ways:
             return None if best is None else replace(best, bound=max(best.bound, bound))
@@ -325,6 +336,7 @@ class Search:
         place = -1 if region is None else region.place
         rate = 0.0 if region is None else problem.border[tile.owner]
         spent, changed = 0.0, dict[int, Passage]()
+        # Views share their base's bytes, so a copy of one serves all.
         for base in dict.fromkeys(way.values[v].base for v in tile.reads):
             passage = way.passages[base]
             if place >= 0 and passage.home == place:
@@ -334,6 +346,8 @@ class Search:
             if rate and not copied >> place & 1:
                 spent, copied = spent + rate * problem.sizes[base], copied | 1 << place
             changed[base] = Passage(passage.home, 0.0, copied)
+        # A value pays for leaving its region when a reader outside comes, a result of the graph at
+        # once.
         for v in tile.makes:
             owed = rate * problem.sizes[v]
             leaves = v in problem.outputs
@@ -353,6 +367,7 @@ class Search:
             return way._replace(cost=step.cost, open=way.open | 1 << node), True
         tile = self.problem.tiles[step.tile]
         open_ = way.open & ~sum(1 << n for n in tile.covers)
+        # Values that nobody reads any more would only make equal ways look different.
         values = {**way.values, **dict(step.values)}
         for v in (*tile.reads, *tile.makes):
             if self._last[v] <= node and not self._reading[v] & open_:
@@ -367,6 +382,8 @@ class Search:
         if step.region is not None:
             new, number = step.region, step.region.number
             begun = max(begun, number + 1)
+            # Regions that need the joined one must now need what that needs, else a cycle may
+            # follow.
             regions = [
                 r._replace(needs=r.needs | new.needs) if r.needs >> new.place & 1 else r
                 for r in regions
@@ -380,6 +397,8 @@ class Search:
                 return None, exact
             regions = loaded
         gone = finished(regions, values) | self._full(regions, values)
+        # The state space grows with the open regions; closing one loses the proof, not the
+        # validity.
         if len(regions) - gone.bit_count() > MOST_OPEN:
             gone |= 1 << next(r.place for r in regions if not gone >> r.place & 1)
             exact = False
@@ -391,6 +410,7 @@ class Search:
                 r._replace(needs=r.needs & ~gone) for r in regions if not gone >> r.place & 1
             ]
             left = {r.place for r in regions}
+            # Places of closed regions are used again, so what still names them must change first.
             for v, k in values.items():
                 home = k.home if k.home in left else -1
                 values[v] = k._replace(home=home, needs=closure(every, k.needs) & ~gone)
@@ -410,6 +430,8 @@ class Search:
         for r in regions:
             own = {v for v, at in reads.items() if at == r.place}
             load = r.load
+            # The tile's own region holds more; others only learn that a value of theirs leaves
+            # them.
             if r.owner in self.problem.limits and r.place == home:
                 leave = self.problem.outputs.intersection(tile.makes)
                 load = self._loads.joined(load, step.tile, reads.keys() - own, leave)

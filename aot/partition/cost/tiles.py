@@ -50,10 +50,13 @@ class Tiles:
     def problem(self, graph: ir.Graph, marked_only: Collection[str]) -> Problem:
         """The problem of `graph`; backends in `marked_only` get what the user gives them."""
         cover = Cover(graph)
+        # Nodes close to their readers keep the set of open nodes small, on which the search's time
+        # grows.
         nodes = _near_readers(list(graph))
         self._places = {id(n): i for i, n in enumerate(nodes)}
         readers: list[list[int]] = []
         for place, node in enumerate(nodes):
+            # Constants cross no border and need no copy.
             for value in dict.fromkeys(read_by(node)):
                 if not ValueRef(value).is_const:
                     number = self._number(value)
@@ -65,6 +68,7 @@ class Tiles:
             for owner, backend in enumerate(self.backends)
             for pattern, match in cover.candidates(backend, backend.name in marked_only)
         ]
+        # Rates that are not measured follow from those of the matches that are.
         self.costs = self.costs.calibrated((self.backends[o], p, m) for o, p, m in found)
         for owner, pattern, match in found:
             self._add(cover, owner, pattern, match)
@@ -81,6 +85,7 @@ class Tiles:
             readers,
             inputs,
             frozenset(i for i, v in enumerate(self.values) if v.is_output),
+            # Portable C is everywhere: it neither enters a region nor copies values at a border.
             [s.enter_ns * own for s, own in pairs],
             [
                 1 / s.border_bytes_per_ns if own and s.border_bytes_per_ns else 0.0
@@ -161,6 +166,7 @@ class Tiles:
 
         `incoming` has (layout, owner that made the value) for each value that the tile reads.
         """
+        # Layouts depend on what arrives only, so the same question comes up in thousands of ways.
         key = index, incoming
         if key not in self._known:
             pattern, match, _ = self.items[index]

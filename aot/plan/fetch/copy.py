@@ -60,12 +60,14 @@ def _rewritten(made: Made, program: Program, call: Call, room: int) -> Call:
     if not found or found[0][2].nbytes < LEAST:
         return call
     number, name, data = found[0]
+    # A kernel that reads each element about once gains from any block; others need large ones.
     split, often = split_for(call, number, room, data.nbytes), call.macs > 2 * data.size
     if split is None or data.nbytes % split.units or 2 * data.nbytes // split.units > room:
         return call
     step = made.steps(split, [name], max(BLOCK, room // 4) if often else BLOCK)
     if step == split.units and not often:
         return call
+    # A part is its own buffer now, so its pointer no longer moves with the units.
     split = without(split, [number])
     checked = zlib.crc32(np.ravel(data)[:CHECKED].tobytes())
     each = data.nbytes // split.units

@@ -86,12 +86,14 @@ def _candidates(program: Program, bound: int) -> Iterator[Candidate]:
     for call in program.every_call():
         for name in {a.tensor for a in call.pointers()}:
             readers[name] = readers.get(name, 0) + 1
+    # Bodies keep their constants: a call in a body runs in an arena of its own.
     inner = {n for c in program.calls for b in c.bodies for n in b.program.consts}
     room = room_at(program)
     for index, call in enumerate(program.calls):
         if not takes(call, program.threads) or (bound and call.macs > bound):
             continue
         for number, name, data in constants(program, call):
+            # A constant with two readers would have to be decoded by both.
             split = split_for(call, number, room[index], data.nbytes)
             alone = readers[name] == 1 and name not in inner
             if split is None or not alone or data.nbytes < LEAST or data.nbytes % split.units:
@@ -125,8 +127,10 @@ def _chosen(program: Program, found: Sequence[Candidate]) -> Chosen:
 def _selected(program: Program, found: Sequence[Candidate]) -> tuple[int, Chosen]:
     """(bytes saved, by call what is stored as codes): the best first, while the program stays fast
     enough, without kinds of calls that save less than their function takes."""
+    # The instructions that decoding may add to the whole run.
     budget = MAC * (SLOWER - 1) * sum(c.macs for c in program.calls)
     chosen: dict[int, list[Candidate]] = {}
+    # The most bytes for an instruction first: the classic order of a fractional knapsack.
     for one in sorted(found, key=lambda c: -c.saved / c.cost):
         own = chosen.get(one.call, [])
         if one.saved > (FURTHER if own else CALLER) and one.cost <= budget:
@@ -135,12 +139,14 @@ def _selected(program: Program, found: Sequence[Candidate]) -> tuple[int, Chosen
     kernels = [(c.kernel, c.instance) for c in program.calls]
     kinds: dict[tuple[Any, object], list[int]] = {}
     for call, own in chosen.items():
+        # Equal calls with equal streams share one function, so they are judged together.
         told = frozenset((c.arg, c.stream.size, c.stream.runs) for c in own)
         kinds.setdefault((kernels[call], told), []).append(call)
     saved, kept = 0, dict[int, list[Candidate]]()
     for (kernel, _), calls in kinds.items():
         own = [c for call in calls for c in chosen[call]]
         net = sum(c.saved - FURTHER for c in own) - (CALLER - FURTHER) * len(calls) - LOOP
+        # A kernel that is also called without streams is in the image twice.
         net -= AGAIN * (kernels.count(kernel) > len(calls))
         if net > 0:
             saved += net
@@ -157,6 +163,7 @@ def _rewritten(made: Made, call: Call, own: Sequence[Candidate], room: int) -> C
     """
     split = without(own[0].split, [c.arg for c in own])
     often = call.macs > 2 * sum(made.tensors[c.name].nbytes for c in own)
+    # Two blocks are there at a time where one is decoded while the other is used.
     free = (room - sum(c.stream.table for c in own)) // 2 if often else BLOCK
     step = made.steps(split, [c.name for c in own], free)
     for one in own:

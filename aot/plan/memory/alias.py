@@ -95,9 +95,11 @@ def _sharing(
         return None
     (above, o), (below, i) = own[out], own[inp]
     roles = {program.tensors[above].role, program.tensors[below].role}
+    # Equal roots would alias themselves; only temporaries have bytes that the planner may merge.
     if above == below or roles != {Role.TEMP} or o.end - o.begin > i.end - i.begin:
         return None
     shift = o.begin - i.begin
+    # An operand that is read later must keep its bytes, at the shifted place too.
     if uses.live_range(below, step)[1] > step or _other_ranges_overlap(
         program, uses, above, below, step, shift
     ):
@@ -105,6 +107,7 @@ def _sharing(
     if not _replaces(uses, step, call, out, inp):
         return None
     end = shift + program.tensors[below].nbytes
+    # Uses of the result before this call would see bytes of the operand that are still needed.
     born = uses.live_range(above, step)[0]
     for use in uses.by_root[above]:
         if use.call > step:
@@ -278,6 +281,7 @@ class _Decision:
                 for t in cluster.high:
                     self.live[t] += cluster.stored(t)
         self.total = sum(self.live)
+        # A heap with outdated entries is cheaper than one that is updated: `cost` skips them.
         self.peaks = [(-n, t) for t, n in enumerate(self.live)]
         heapq.heapify(self.peaks)
 
@@ -306,6 +310,7 @@ class _Decision:
 
     def undo(self, parts: Sequence[_Merge]) -> None:
         """Take back the merges that `apply` returned, the last first."""
+        # The last merge first: each one saved what the ones before it had left.
         for m in reversed(parts):
             big, small = m.big, m.small
             for t, nbytes in m.live:
@@ -368,18 +373,21 @@ class _Decision:
         """
         before = big.low, big.top, big.align, big.unit
         low, align = min(big.low, small.low + shift), max(big.align, small.align)
+        # Where the frame stays as it was, only the smaller cluster's steps can have changed.
         same = low == big.low and align == big.align
         steps = list(small.high if same else {**big.high, **small.high})
         live = [(t, self.live[t]) for t in steps]
         rest = [n - sum(c.stored(t) for c in (big, small) if t in c.high) for t, n in live]
         self.visits += len(steps)
         highs = [(t, big.high.get(t)) for t in small.high]
+        # `highs` keeps what was there, so that `undo` need not copy whole clusters.
         for t, high in highs:
             own = small.high[t] + shift
             big.high[t] = own if high is None else max(high, own)
             spans = [(r, begin + shift, end + shift) for r, begin, end in small.at[t]]
             big.at.setdefault(t, []).extend(spans)
         big.low, big.top = low, max(big.top, small.top + shift)
+        # Sizes are multiples of both units from here on.
         big.align, big.unit = align, math.lcm(big.unit, small.unit)
         for t, others in zip(steps, rest, strict=True):
             self._set_live(t, others + big.stored(t))

@@ -76,6 +76,7 @@ def _lowest(problem: Problem, buffer: int, offsets: list[int]) -> int:
     align, lowest = problem.align[buffer], 0
     reach, size = problem.reach, problem.size
     own = reach[buffer]
+    # Ranges in which the buffer must not begin, one per neighbour that has a place.
     forbidden = []
     for j in problem.near[buffer]:
         offset = offsets[j]
@@ -84,6 +85,7 @@ def _lowest(problem: Problem, buffer: int, offsets: list[int]) -> int:
             below = offset - (size[buffer] if own is None else own[j])
             forbidden.append((below, offset + (size[j] if other is None else other[buffer])))
     forbidden.sort()
+    # In order of their lower ends, the first gap below a range is the lowest place.
     for below, top in forbidden:
         if lowest <= below:
             break

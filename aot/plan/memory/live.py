@@ -72,6 +72,8 @@ def uses_of(program: Program) -> Uses:
             if not isinstance(arg, Arg):
                 continue
             tensor = program.tensors[arg.tensor]
+            # Views of views are resolved once per tensor: calls name the same tensors again and
+            # again.
             if arg.tensor not in bases:
                 bases[arg.tensor] = program.base(arg.tensor)
             root, offset = bases[arg.tensor]

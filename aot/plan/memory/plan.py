@@ -25,6 +25,7 @@ def plan_memory(program: Program, target: Target | None = None, effort: int = EF
     inputs, outputs = in_arena(program)
     arena = {*inputs, *outputs}.difference(program.held)
     caller = [n for n in (*program.inputs, *program.outputs) if n not in arena]
+    # Outputs that are held count as arena; those of the caller have no place in it.
     own, program = program, framed(program)
     aliases, packing = _smallest(program, effort)
     if program.carried:
@@ -36,12 +37,14 @@ def plan_memory(program: Program, target: Target | None = None, effort: int = EF
         for root, offset in group.members
     }
     placements = _placements(program, roots)
+    # Kernels may read a few bytes behind a tensor: the arena ends behind them.
     height = max(packing.height, end_of_reads(program, placements))
     return Plan(
         placements,
         height,
         packing.lower_bound,
         logical_bound(program, aliases),
+        # Bytes added for such reads are outside of the proof.
         packing.optimal and height == packing.height,
         max((g.align for g in aliases.groups), default=64),
         sum(program.tensors[n].nbytes for n in caller),
@@ -87,9 +90,11 @@ def logical_bound(program: Program, aliases: Aliases) -> int:
         roots = [r for r, _ in group.members if program.tensors[r].role is Role.TEMP]
         if not roots:
             continue
+        # One ONNX value in two layouts is one value to a user, so it counts once.
         keys = [program.tensors[r].onnx_name or f"\0{r}" for r in roots]
         size = max(program.tensors[r].logical_nbytes for r in roots)
         span = {t: min(size, h) for t, h in enumerate(group.size_profile, group.start)}
+        # Groups that share a value are one: the larger counts at each step.
         merged = dict.fromkeys(_leader(leader, k) for k in keys)
         first = next(iter(merged))
         for key in merged:

@@ -82,6 +82,7 @@ def problem_of(buffers: Sequence[Buffer]) -> Problem:
     """The problem of `buffers`, all of positive size; ValueError if one is malformed."""
     for b in buffers:
         _check(b)
+    # In units of the smallest alignment the search handles small integers.
     unit = math.gcd(*(b.align for b in buffers)) if buffers else 1
     sections = _Sections(buffers, unit)
     first, last, live, profile = sections.first, sections.last, sections.live, sections.profile

@@ -59,9 +59,11 @@ def feasible(problem: Problem, capacity: int, effort: int) -> Answer:
 
     Every variant of the search is tried, with budgets that double. After a proof the answer has the
     least capacity that the search found to be needed.
+    # Independent parts recurse, and a part may be as deep as there are buffers.
     """
     spent, budget = 0, FIRST_BUDGET
     with _deep_recursion(len(problem.size)):
+        # Variants differ in luck, not in power: short tries of all come before long ones of one.
         while spent < effort:
             for keys, rerank in VARIANTS:
                 search = _Search(problem, capacity, keys, rerank, min(budget, effort - spent))
@@ -74,6 +76,7 @@ def feasible(problem: Problem, capacity: int, effort: int) -> Answer:
                     continue
                 spent += search.steps
                 if found:
+                    # A search that ends by itself has either a packing or a proof.
                     return Answer(search.support, None, spent)
                 return Answer(None, search.needed, spent)
             budget *= 2
@@ -190,6 +193,7 @@ class _Search:
         """
         begin = len(self.trail)
         placed = self.placed
+        # Steps are counted by work done, so that the budget is the same on every machine.
         self.steps += len(items) >> 3
         for o, _, i in self._candidates(items):
             self.steps += 3 + (len(self.p.near[i]) >> 2)
@@ -202,10 +206,14 @@ class _Search:
                 if not others:
                     return True
                 p = self.p
+                # Where no buffer crosses a section any more, the parts on both sides are
+                # independent.
                 split = 0 in self.cross[p.first[i] + 1 : p.last[i]]
                 if self._solve_parts(others) if split else self._solve(others):
                     return True
             self._undo(mark)
+            # A buffer that raised nothing could not have been placed better: other offsets are no
+            # use.
             if free or not self._refute(i, o):
                 break
         self._undo(begin)
@@ -233,6 +241,7 @@ class _Search:
         size, top = p.size[buffer], offset + p.size[buffer]
         a, b = p.first[buffer], p.last[buffer]
         reach = p.reach[buffer]
+        # Only sections whose floor a raised buffer touches are looked at again.
         begin, end = a, b
         placed[buffer] = True
         raised: list[tuple[int, int, int]] = []
@@ -271,6 +280,7 @@ class _Search:
         for t in range(begin, end):
             f = floor[t]
             if f >= top:
+                # Floors only rise: those that reach the new top already are right.
                 continue
             least = _NEVER
             for j in live[t]:
@@ -283,6 +293,8 @@ class _Search:
             else:
                 if self.rest[t]:
                     floor[t] = least
+                    # All that is left must be above the lowest floor: if it exceeds the capacity,
+                    # this is a dead end.
                     if least + self.rest[t] > self.capacity:
                         self.needed = min(self.needed, least + self.rest[t])
                         return False

@@ -46,6 +46,7 @@ def state_places(program: Program, plan: Plan) -> tuple[StatePlace, ...] | None:
     None where a state cannot be moved without the values around it: it shares bytes with another
     value that holds between runs, or the plan has rows.
     """
+    # Rows have places of their own, which cannot move together with a state.
     if plan.rows is not None:
         return None if program.carried else ()
     near: dict[str, set[str]] = {}
@@ -57,11 +58,13 @@ def state_places(program: Program, plan: Plan) -> tuple[StatePlace, ...] | None:
     found: list[StatePlace] = []
     seen: set[str] = set()
     for name in program.carried:
+        # Values that share bytes in place move together: they are gathered first.
         roots, waiting = set[str](), [name]
         while waiting:
             root = waiting.pop()
             roots.add(root)
             waiting += near.get(root, set()) - roots
+        # One of them also holds between runs for another reason, so the state is not alone there.
         if roots & held:
             return None
         if name in seen or name not in plan.placements:

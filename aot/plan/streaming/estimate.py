@@ -102,6 +102,7 @@ class _Count:
         start = self.ranges.across(first, last)
         for root, (a, z) in self.ranges.of.items():
             inside = a <= last and z >= first and not (a < first and z > last)
+            # Roots that touch the run but are not made by rows are there as a whole.
             if inside and root not in self.born:
                 start += self.ranges.size[root]
                 self.drain(root, z <= last)
@@ -109,6 +110,7 @@ class _Count:
             _, z = self.ranges.of.get(root, (0, last + 1))
             if root not in self.ranges.of:
                 continue
+            # A tensor that is read behind the run fills up row by row and stays.
             if z > last:
                 self.change[min(born.values())] += self.ranges.size[root]
             else:
@@ -133,9 +135,11 @@ class _Count:
             own = sum(self.program.tensors[n].nbytes for n in of_scratch(self.program, call))
             self.brief(t, own)
             born = self.born.setdefault(root_of[index], {})
+            # A call that sums has one result, in its last step.
             for row in (0,) if call.rowwise.sums else call.rowwise.made(step):
                 born.setdefault(row, t)
             if call.rowwise.sums and step == 0:
+                # The sums live from the first step to the last.
                 self.change[t] += call.rowwise.sums
                 self.change[-1] -= call.rowwise.sums
 

@@ -49,6 +49,7 @@ def row_lives(program: Program, plan: Plan) -> Iterator[tuple[RowLives, ...]]:
         names += [n + SUMS for n in made if n + SUMS in (plan.rows or {})]
         found = []
         for name in names:
+            # Steps are numbered over the whole program; the segment's own begin at `begin`.
             rows, nbytes = [], 0
             for number, offset in enumerate((plan.rows or {})[name]):
                 own = name if name.endswith(SUMS) else row_name(name, number)

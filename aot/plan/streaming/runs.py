@@ -23,6 +23,7 @@ def obstacle(program: Program, call: Call) -> str:
     rowwise = call.rowwise
     if call.bodies:
         return "control flow runs as a whole"
+    # A region's function is called once: nobody could hand it a row.
     if call.region >= 0 or call.status:
         return f"a call of {call.backend} takes whole tensors"
     if rowwise is None:
@@ -31,6 +32,7 @@ def obstacle(program: Program, call: Call) -> str:
         return f"{call.kernel} has several results"
     if rowwise.window is not None and rowwise.window.span > MOST_SPAN:
         return f"windows of {rowwise.window.span} rows (at most {MOST_SPAN})"
+    # A row is at a multiple of its size: parts of tensors and odd sizes have none.
     for index, height in row_counts(call):
         arg = call.args[index]
         if not isinstance(arg, Arg) or arg.offset or arg.back:

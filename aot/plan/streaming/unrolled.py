@@ -95,6 +95,7 @@ class _Unrolled:
             if not isinstance(arg, Arg):
                 continue
             place[i] = len(args)
+            # Only the last step of a sum makes a result; all before it add to the sums.
             if i == 0 and not (rowwise.sums and step + 1 < rowwise.steps):
                 height = rowwise.height
                 row = 0 if rowwise.sums else step
@@ -110,6 +111,7 @@ class _Unrolled:
                 args.append(arg)
         if rowwise.sums:
             args.append(self.sums(call, step))
+        # In-place permissions hold for rows where both sides have exactly one row in this step.
         single = {i for i in rowwise.single if i in place and self.alone(call, i)}
         pairs = tuple((place[w], place[r]) for w, r in call.inplace if {w, r} <= single)
         return replace(call, args=tuple(args), inplace=pairs, rowwise=None)
@@ -148,6 +150,7 @@ class _Unrolled:
         root, _ = self.program.base(arg.tensor)
         tensor = self.program.tensors[root]
         size = tensor.nbytes // height
+        # Rows that follow each other are one tensor, so that a kernel can write them in one go.
         made = f"{root}@{rows[0]}-{rows[-1]}"
         view = None if root in self.gone else View(root, rows[0] * size)
         role = Role.TEMP if view is None else tensor.role
