@@ -211,8 +211,10 @@ def _deliver(c: Recorder, value: ValueRef) -> str:
     )
     made = ValueRef(value.ir, own.layout)
     to, source = c.write(Handle(name)), c.read(made)
+    # Equal bytes need no conversion, but the output may be larger by the padding of its blocks.
     if same_bytes(value.shape, own.layout, value.layout) and c.tensors[name].nbytes <= own.nbytes:
         c.copy(to, source, c.tensors[name].nbytes)
+    # Kernels reorder between plain and blocked only; blocks of two sizes meet in plain form.
     elif own.layout.blocked and value.layout.blocked:
         between = c.temp(value.shape, value.dtype, name="plain")
         _reorder(c, value, (c.write(between), PLAIN), (source, own.layout))
@@ -461,6 +463,7 @@ def _fill(c: Recorder, name: str, value: ValueRef) -> None:
     source = value
     if not value.is_const:
         own = c.tensors[value.name]
+        # The tensor is plain, because the caller reads it: blocks are not part of the interface.
         if own.layout.blocked and not same_bytes(value.shape, own.layout, PLAIN):
             n, ch, *spatial = value.shape
             params = c.params(n=n, c=ch, s=int(np.prod(spatial)), elem=value.dtype.nbytes)

@@ -139,6 +139,7 @@ def pairs(graph: ir.Graph, states: Mapping[str, str]) -> tuple[Pair, ...]:
     as a state of its own.
     """
     inputs = {ValueRef(v).onnx_name: ValueRef(v) for v in graph.inputs}
+    # Names of the model's own file, which a user types; values may have got other names since.
     values = [ValueRef(v) for v in graph.outputs[: output_count(graph)]]
     outputs = {v.onnx_name: (i, v) for i, v in enumerate(values)}
     found = []
@@ -155,6 +156,7 @@ def pairs(graph: ir.Graph, states: Mapping[str, str]) -> tuple[Pair, ...]:
                 "both must have one shape and type",
             )
         found.append(pair)
+    # Behind the user's outputs come those that carry sizes: each kept size is a state as well.
     first = output_count(graph)
     for at, (index, axes) in enumerate(graph.meta.get(RUN_TIME_SHAPES, ())):
         if index == KEPT_SIZE:

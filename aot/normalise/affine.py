@@ -107,6 +107,7 @@ def absorb(edit: Editor, node: ir.Node, x: ir.Value, scale: Array, shift: Array)
     `scale` and `shift` are float64, one per element of axis 1 of x.
     """
     linear = _linear(x)
+    # Somebody else reads the product as it is, so it must stay.
     if linear is None or single_use(x) is not node or x.dtype is None:
         return None
     kind = x.dtype.numpy()
@@ -115,6 +116,7 @@ def absorb(edit: Editor, node: ir.Node, x: ir.Value, scale: Array, shift: Array)
         return absorb_quantised(edit, node, linear, scale, shift)
     if weights is None or weights.dtype != kind or not np.all(np.isfinite(scale)):
         return None
+    # A large factor would raise the rounding errors of the product beyond the tolerances.
     if np.max(np.abs(scale), initial=0) > MAX_GAIN:
         return None
     if len(linear.inputs) > 2 and linear.inputs[2] is not None:

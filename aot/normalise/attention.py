@@ -210,6 +210,7 @@ def _replace(
     """
     q = _moved(edit, product, queries.source, queries.moves)
     k = _moved(edit, product, keys.source, keys.moves[1:])
+    # The product read the keys transposed; Attention takes them as they are and turns them itself.
     perm = _perm(keys.moves[0])
     perm = [*perm[:-2], perm[-1], perm[-2]]
     if perm != list(range(len(perm))):
@@ -221,6 +222,7 @@ def _replace(
     y = edit.node("Attention", inputs, {"scale": scale}, before=product, shape=shape)
     made = y.producer()
     assert made is not None
+    # A row whose keys are all masked is NaN in the pattern: Attention must give NaN there, too.
     made.metadata_props[NAN_ROWS] = "1"
     if shape != shape_of(product.outputs[0]):
         y = reshaped(edit, product, y, shape_of(product.outputs[0]))

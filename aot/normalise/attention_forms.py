@@ -124,6 +124,7 @@ def _rewrite(edit: Editor, node: ir.Node) -> None:
     k, v = (_split(edit, node, x, kv_heads) for x in (k, v))
     mask, past_k, past_v, lens = (_input(node, i) for i in range(3, 7))
     if past_k is not None and past_v is not None:
+        # Past keys come in front, so a mask and the causal order count from the first key of all.
         k, v = _joined(edit, node, past_k, k), _joined(edit, node, past_v, v)
         lens = _placed(edit, node, shape_of(past_k)[2] + shape_of(q)[2], shape_of(q)[0])
     new = _attention(edit, node, [q, k, v, mask, None, None, lens])
@@ -132,6 +133,7 @@ def _rewrite(edit: Editor, node: ir.Node) -> None:
         y = transposed(edit, node, y, HEADS_INSIDE)
         y = reshaped(edit, node, y, shape_of(node.outputs[0]))
     results = [y, k, v, *new.outputs[3:]]
+    # Identities keep the names of the old results, which may be outputs of the graph.
     for old, value in zip(node.outputs, results, strict=False):
         if old.name:
             same = edit.node("Identity", [value], before=node, shape=shape_of(value))
@@ -158,6 +160,7 @@ def _attention(edit: Editor, node: ir.Node, inputs: list[ir.Value | None]) -> ir
     """The node in canonical form, in front of `node`; its scores keep the fourth place."""
     q, v = inputs[0], inputs[2]
     assert q is not None and v is not None
+    # Trailing inputs that are absent are left out: ONNX takes both forms, patterns expect one.
     while inputs[-1] is None:
         inputs.pop()
     attributes = [a for k, a in node.attributes.items() if k not in ("q_num_heads", "kv_num_heads")]
@@ -172,6 +175,7 @@ def _attention(edit: Editor, node: ir.Node, inputs: list[ir.Value | None]) -> ir
     if scores is not None:
         set_type(new.outputs[3], int(dtype_of(scores)), shape_of(scores))
         new.outputs[3].name = edit.fresh(f"{scores.name}_scores")
+        # Present keys and values were joined by nodes of their own; the two places stay, nameless.
         for value in new.outputs[1:3]:
             value.name = ""
     edit.graph.insert_before(node, new)

@@ -79,6 +79,7 @@ def _window(edit: Editor, node: ir.Node) -> None:
     pads = [int(p) for p in attribute(node, "pads") or [0] * (2 * rank)]
     auto = str(attribute(node, "auto_pad", "NOTSET"))
     if auto in SAME:
+        # SAME pads depend on the size of the input, which is known here.
         assert node.inputs[0] is not None
         sizes = shape_of(node.inputs[0])[2:]
         pads = same_pads(sizes, kernel, strides, dilations, upper=auto == "SAME_UPPER")
@@ -92,6 +93,7 @@ def _window(edit: Editor, node: ir.Node) -> None:
         ("pads", pads),
     ):
         edit.set_attribute(node, name, value)
+    # A window with a kernel operand is a convolution, which has groups; a pool has none.
     if kernel_place(node) is not None:
         edit.set_attribute(node, "group", int(attribute(node, "group", 1)))
 

@@ -30,5 +30,7 @@ def broadcasts(edit: Editor, options: LoadOptions) -> None:
                 continue
             inputs = [i for p, i in enumerate(node.inputs) if p in places and i is not None]
             shapes = [shape_of(expand.inputs[0] if i is value else i) for i in inputs]
+            # The small tensor alone must still give the shape of the result: another operand has to
+            # have it.
             if np.broadcast_shapes(*shapes) == shape_of(node.outputs[0]):
                 edit.set_input(node, index, expand.inputs[0])

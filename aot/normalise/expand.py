@@ -46,12 +46,14 @@ def expand(model: ir.Model, options: LoadOptions) -> bool:
         for node in list(graph):
             if node.op_type in options.keeps or not has_body(node, model):
                 continue
+            # A body may be slower than a kernel, so operators that a backend takes stay whole.
             if not is_unrollable(node) and _is_supported(node, options):
                 continue
             body = _body(node, model)
             if body is not None:
                 _replace(node, body)
                 count += 1
+            # A function that contains itself would be replaced without end.
             if count > MOST:
                 raise ModelError(f"more than {MOST} nodes are functions of ONNX")
     if count:
@@ -84,6 +86,7 @@ def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
     """The graph that computes `node`, in the model's opset, None if neither ONNX nor a rule gives
     one.
     """
+    # Imported here: onnx takes long to import, and most models need no body.
     from onnx import inliner
 
     if is_unrollable(node):
@@ -93,8 +96,10 @@ def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
         return None
     try:
         result = inliner.inline_local_functions(single, convert_version=True)
+    # No version converter for one of its operators: the operator is reported as unknown instead.
     except RuntimeError:
         return None
+    # The inliner left something behind that only this body names, so the body is not complete.
     if any(n.domain == BODY for n in result.graph.node):
         return None
     body: ir.Graph = ir.from_proto(result).graph
@@ -142,6 +147,7 @@ def _standard_body(single: onnx.ModelProto) -> onnx.FunctionProto | None:
         if attribute.HasField("g"):
             _plain_names(attribute.g)
     types = {i.name: i.type.SerializeToString() for i in single.graph.input}
+    # Some bodies depend on the types of the operands (`context dependent`): the newest fits first.
     given = [types.get(name, b"") for name in node.input]
     made = b""
     if schema.has_context_dependent_function:
@@ -179,6 +185,7 @@ def _alone(node: ir.Node, model: ir.Model) -> onnx.ModelProto:
         single.opset_import.append(onnx.helper.make_opsetid(domain, version))
     single.graph.name = "node"
     alone = ir.serde.serialize_node(node)
+    # Defaults are written out: the body's opset may have others than the node's.
     _say_defaults(alone, model.opset_imports[node.domain])
     single.graph.node.append(alone)
     seen: set[str] = set()
@@ -187,6 +194,7 @@ def _alone(node: ir.Node, model: ir.Model) -> onnx.ModelProto:
         (node.outputs, single.graph.output),
     ):
         for value in values:
+            # Bodies read values by name, those that they capture from outside as well.
             if value is not None and value.name and value.name not in seen and is_typed(value):
                 seen.add(value.name)
                 kind, shape = int(dtype_of(value)), shape_of(value)
@@ -209,6 +217,7 @@ def _replace(node: ir.Node, body: ir.Graph) -> None:
     """Put the nodes of `body`, whose interface has the names of `node`'s, in its place."""
     graph = graph_of(node)
     edit = Editor(graph)
+    # A name of the body may be one of an operand's: it means that operand.
     outside = {str(v.name): v for v in node.inputs if v is not None} | captured(node)
     for value in list(body.inputs):
         value.replace_all_uses_with(outside[str(value.name)])
@@ -222,6 +231,7 @@ def _replace(node: ir.Node, body: ir.Graph) -> None:
     _name(node, inner)
     graph.insert_before(node, inner)
     for old in node.outputs:
+        # An output that is an operand itself has no maker in the body.
         if old.name:
             found = results[old.name]
             source = outside.get(old.name, found)

@@ -74,12 +74,15 @@ def _normalisation(edit: Editor, node: ir.Node, names: Names) -> None:
     """`node` divides d by its root mean square, over the last axes if these are `axes`."""
     d, axes = names["d"], array(names["axes"])
     rank = len(shape_of(d))
+    # Canonical normalisations work on the last axes only.
     if axes is None or not axes.size or axes.tolist() != list(range(int(axes.ravel()[0]), rank)):
         return
     axis, centred = int(axes[0]), matched(CENTRED, d, {"axes": names["axes"]})
     x = d if centred is None else centred["x"]
     shape = shape_of(x)[axis:]
     last, inputs = _scale(edit, node, x, shape)
+    # A constant Add behind is the shift, unless the mean was not taken off: RMSNormalization has
+    # none.
     shift = None if centred is None else _next_constant(last.outputs[0], "Add", shape)
     if shift is not None:
         last = shift

@@ -35,11 +35,14 @@ def padding(edit: Editor, options: LoadOptions) -> None:
         window = trait_of(node, Window)
         if window is None or not isinstance(window.padding, float | int):
             continue
+        # Kernels of quantised values pad with the zero point: a Pad of the float values becomes
+        # that.
         quantised = dequantised(node.inputs[0]) if window.kernel else None
         if quantised is not None:
             _of_quantised(edit, node, quantised)
             continue
         pad = producer(node.inputs[0], "Pad")
+        # A padded value that others read, too, must be there anyway.
         if pad is None or single_use(pad.outputs[0]) is not node:
             continue
         amounts = _spatial_amounts(pad, window.padding)
@@ -48,6 +51,7 @@ def padding(edit: Editor, options: LoadOptions) -> None:
         begins, ends = amounts
         old = [int(p) for p in attribute(node, "pads")]
         merged = [a + b for a, b in zip(old, [*begins, *ends], strict=True)]
+        # ONNX demands that a pool's pads are smaller than its kernel, and AveragePool's count anew.
         if not window.kernel and (
             any(old) or not _smaller(merged, attribute(node, "kernel_shape"), len(old) // 2)
         ):
@@ -90,6 +94,7 @@ def _spatial_amounts(pad: ir.Node, fill: float) -> tuple[list[int], list[int]] |
         if data is None or data.size != 1:
             return None
         filled = float(data.ravel()[0])
+    # The fill must be what the window's own padding stands for, 0 or -infinity.
     if filled != fill:
         return None
     amounts = array(pad.inputs[1])
@@ -100,6 +105,7 @@ def _spatial_amounts(pad: ir.Node, fill: float) -> tuple[list[int], list[int]] |
     begins, ends = [0] * rank, [0] * rank
     for index, axis in enumerate(axes.tolist()):
         begins[axis], ends[axis] = int(amounts[index]), int(amounts[index + axes.size])
+    # Windows pad spatial axes only.
     if any(begins[:2]) or any(ends[:2]):
         return None
     return begins[2:], ends[2:]

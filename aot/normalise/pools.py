@@ -75,6 +75,7 @@ def _round_down(edit: Editor, node: ir.Node) -> None:
     sizes, results = shape_of(node.inputs[0])[2:], shape_of(node.outputs[0])[2:]
     for i in range(rank):
         reach = (results[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1
+        # Rows that ceil_mode adds at the end, beyond what the pads give.
         missing = reach - (sizes[i] + pads[i] + pads[i + rank])
         if missing > 0:
             if attribute(node, "count_include_pad", 0):
@@ -83,6 +84,7 @@ def _round_down(edit: Editor, node: ir.Node) -> None:
         floor = (
             sizes[i] + pads[i] + pads[i + rank] - (kernel[i] - 1) * dilations[i] - 1
         ) // strides[i]
+        # Another size than before: the window cannot say ceil_mode by pads.
         if floor + 1 != results[i]:
             return
     edit.set_attribute(node, "pads", pads)

@@ -192,6 +192,7 @@ def _matched(text: Any, value: ir.Value | None, names: Names) -> Names | None:
     match text:
         case ast.Constant(float() | int() as number):
             return names if near(scalar(value), number) else None
+        # A name that comes twice must mean one value.
         case ast.Name(name):
             return {name: value, **names} if _is_same(names.get(name, value), value) else None
         case ast.BinOp(inner, ast.Add(), ast.Name("epsilon")):
@@ -202,6 +203,7 @@ def _matched(text: Any, value: ir.Value | None, names: Names) -> Names | None:
             sum_ = plus(value)
             fits = sum_ is not None and near(sum_[1], number)
             return _matched(inner, sum_[0], names) if sum_ is not None and fits else None
+        # ONNX's Add has no order: both are tried.
         case ast.BinOp(left, ast.Add(), right):
             node = producer(value, "Add")
             return None if node is None else _in_some_order((left, right), node.inputs, names)
@@ -210,6 +212,7 @@ def _matched(text: Any, value: ir.Value | None, names: Names) -> Names | None:
             if node is None or len(node.inputs) != len(operands) or not _said(node, keywords):
                 return None
             return _in_order(operands, node.inputs, names)
+    # Products are compared as sets of factors, because exporters group them in every way.
     return None if value is None else _product(text, factors(value), names)
 
 

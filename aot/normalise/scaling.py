@@ -24,6 +24,7 @@ def scaling(edit: Editor, options: LoadOptions) -> None:
             continue
         middle, scale2, shift2 = outer
         inner_node = producer(middle, "Add")
+        # Somebody else reads the value between the pairs.
         inner = None if inner_node is None or single_use(middle) is None else _pair(inner_node)
         if inner is None:
             continue
@@ -31,6 +32,7 @@ def scaling(edit: Editor, options: LoadOptions) -> None:
         if scale1.shape != scale2.shape or x.dtype is None:
             continue
         kind = x.dtype.numpy()
+        # In the model's type, as the pairs themselves were computed; infinities would hide results.
         scale = (scale1 * scale2).astype(kind)
         shift = (shift1 * scale2 + shift2).astype(kind)
         if not (np.all(np.isfinite(scale)) and np.all(np.isfinite(shift))):

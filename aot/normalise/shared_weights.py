@@ -124,6 +124,7 @@ def _read_transposed(edit: Editor, node: ir.Node, weights: ir.Value) -> None:
     """Let a product read `weights` in the place of what these are transposed."""
     product = trait_of(node, Linear)
     assert product is not None
+    # Gemm says by an attribute that its weights are transposed.
     if turns := product.transposed:
         edit.set_attribute(node, turns, 1 - int(attribute(node, turns, 0)))
         edit.set_input(node, 1, weights)
@@ -131,6 +132,7 @@ def _read_transposed(edit: Editor, node: ir.Node, weights: ir.Value) -> None:
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
     flat, columns = (prod(shape_of(x)[:-1]), shape_of(x)[-1]), shape_of(weights)[0]
+    # Other products have no such attribute: they become a Gemm, which has two axes.
     if len(shape_of(x)) > 2:
         to = edit.ints(flat, f"{node.name}_rows")
         x = edit.node("Reshape", [x, to], before=node, shape=flat)

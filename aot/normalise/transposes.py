@@ -136,6 +136,7 @@ def _elementwise(edit: Editor, node: ir.Node) -> None:
     places = element_places(node)
     sinking = {i: _sinking(node.inputs[i], node) for i in places}
     perms = [_perm(t) for t in sinking.values() if t is not None]
+    # All operands must be turned alike, else a Transpose would only change its place.
     if not perms or any(p != perms[0] for p in perms) or len(node.outputs) > 1:
         return
     perm, shape = perms[0], shape_of(node.outputs[0])
@@ -147,10 +148,13 @@ def _elementwise(edit: Editor, node: ir.Node) -> None:
         if transpose is not None:
             inputs[index] = transpose.inputs[0]
             continue
+        # A variable operand without a Transpose would need one: nothing gained.
         data = array(value)
         if value is not None and data is None:
             return
         if index in places and value is not None and data is not None and data.size > 1:
+            # A constant of lower rank gains leading axes of 1, because the permutation counts from
+            # the front.
             padded = data.reshape((1,) * (len(shape) - data.ndim) + data.shape)
             inverse = np.argsort(perm)
             inputs[index] = edit.const(padded.transpose(inverse), f"{node.name}_const", value.dtype)
@@ -165,6 +169,7 @@ def _sink(edit: Editor, node: ir.Node, rule: Permute) -> None:
     if len(found) < len(sinking) or any(p != found[0] for p in found):
         return
     rest = [v for i, v in enumerate(node.inputs) if i not in places]
+    # Other operands say sizes or axes; they must be known to be turned.
     if any(v is not None and array(v) is None for v in rest):
         return
     made = rule(edit, node, found[0])

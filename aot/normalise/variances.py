@@ -30,6 +30,8 @@ def _rewrite(edit: Editor, node: ir.Node) -> None:
     squares, mean = producer(node.inputs[0]), producer(_squared(node.inputs[1]))
     if squares is None or mean is None or mean.op_type != squares.op_type:
         return
+    # The mean of squares less the squared mean cancels digits: the mean of squared differences does
+    # not.
     x, found = _squared(squares.inputs[0]), _axes(mean)
     if x is None or mean.inputs[0] is not x or found is None or found != _axes(squares):
         return

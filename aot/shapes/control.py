@@ -74,12 +74,14 @@ class Control:
         condition.
         """
         branches = [attribute(node, "then_branch"), attribute(node, "else_branch")]
+        # A known condition leaves one branch, whose nodes take the place of the If.
         condition = lookup(node.inputs[0], self._sweep.partial_values)
         if condition is not None and condition.full:
             taken = branches[0] if bool(condition.data.ravel()[0]) else branches[1]
             self.body(node, taken, bounded=True)
             return self._take(node, taken)
         misfits = [self._misfit(node, b) for b in branches]
+        # Shapes say which branch can run; a run of the other kind is an error, not a guess.
         if misfits.count(None) == 1:
             index = misfits.index(None)
             self._require(node, index == 0, next(filter(None, misfits)))
@@ -89,6 +91,7 @@ class Control:
         if any(o in self._containers.held for branch in branches for o in branch.outputs):
             what = "which sequence or optional it gives is known at run time only"
             raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
+        # Unknown condition: the result has the bound of both branches.
         merge_branches(self._dims, node, branches)
         compared = [self._compared.pop(b, []) for b in branches]
         checked_branches(self._dims, node, branches, compared)
@@ -302,11 +305,13 @@ class Control:
         for inner, outer, axis in zip(body.inputs[count:], sequences, axes, strict=True):
             assert outer is not None and outer.dtype is not None
             shape = list(shape_of(outer))
+            # An axis counts from behind in ONNX where it is negative; here from the front.
             axis += len(shape) if axis < 0 else 0
             length = shape.pop(axis)
             set_type(inner, int(outer.dtype), tuple(shape))
             x.set(inner, {a - (a > axis): n for a, n in x.run_sizes(outer).items() if a != axis})
         pass_sizes(x, states, body.inputs)
+        # Where sizes depend on the run the body computes with them; else every step has its own.
         thawed = any(x.run_sizes(v) for v in body.inputs)
         self.body(node, body, steps=not thawed, states=states)
         self._same_states(node, states, body.outputs[:count])
@@ -343,12 +348,14 @@ class Control:
         """
         before = len(self._sweep.errors)
         dims = self._dims
+        # Checks that a body makes belong to its steps, so they are taken out of the list around it.
         checks = len(dims.checks)
         dims.frozen += steps
         try:
             self._sweep.run(graph)
         finally:
             dims.frozen -= steps
+        # The first error of a body is enough: the rest follows from it.
         if len(self._sweep.errors) > before:
             raise self._sweep.errors.pop()
         if not bounded:

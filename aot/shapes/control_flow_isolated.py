@@ -129,9 +129,11 @@ def _isolate_loop(node: ir.Node) -> None:
     if node.op_type == "Loop":
         while len(node.inputs) < 2:
             node.resize_inputs(2)
+        # A Loop has no directions: its steps go forward.
         scanned, backward = 0, [0] * (len(node.outputs) - len(node.inputs) + 2)
         most = attribute(node, "most", _rows(node, len(node.inputs) - 2))
         going = body.inputs[1]
+        # The condition that a body is given is true whenever the body runs.
         if going.uses() or going.is_graph_output():
             _substitute(body, going, _constant(body, np.array(True), "true"))
         body.inputs.pop(1)
@@ -139,6 +141,7 @@ def _isolate_loop(node: ir.Node) -> None:
     else:
         scanned, backward, most = _scan(node, body)
         goes = 0
+        # The isolated form counts steps first; Scan has no counter of its own.
         count = _input(body, INT64, (), "count")
         body.inputs.insert(0, body.inputs.pop(len(body.inputs) - 1))
         assert body.inputs[0] is count
@@ -203,8 +206,10 @@ def _scan(node: ir.Node, body: ir.Graph) -> tuple[int, list[int], int]:
         value = values[index]
         assert value is not None
         length = shape_of(value)[axis]
+        # What is scanned has its steps on axis 0 in the isolated form.
         values[index] = _moved(node, value, int(axis), 0)
     node.resize_inputs(len(values) + 2)
+    # Two places in front: trip count and condition, which a Scan does not have.
     for index, value in enumerate([None, None, *values]):
         node.replace_input_with(index, value)
     for index, axis in enumerate(out_axes, first):
@@ -250,6 +255,7 @@ def _move_result(node: ir.Node, value: ir.Value, axis: int) -> None:
     set_type(result, int(dtype_of(value)), shape)
     result.name = Editor(graph).fresh(str(value.name))
     graph.insert_after(node, turn)
+    # Readers take the Transpose's result before it reads the value, else it would read itself.
     turn.replace_input_with(0, None)
     Editor(graph).replace(value, result)
     turn.replace_input_with(0, value)
@@ -267,6 +273,7 @@ def _capture(node: ir.Node) -> None:
     for body in graphs:
         for value in outside_values(body):
             tensor = constant(value)
+            # A constant costs nothing in the body and can be folded there.
             if tensor is not None:
                 _substitute(body, value, Editor(body).tensor(tensor, str(value.name)))
             else:
@@ -334,6 +341,7 @@ def _simplify_inputs(node: ir.Node) -> bool:
     first = 1 if loop is None else 2 + loop.states + loop.scanned
     shift = 1 if loop is None else 2 - int(loop.counts)
     kept = list(node.inputs)
+    # From behind, so that the places of those before stay what they are.
     for index in reversed(range(first, len(kept))):
         outer, inner = kept[index], [g.inputs[index - shift] for g in graphs]
         tensor = constant(outer)
@@ -363,6 +371,7 @@ def _simplify_loop(node: ir.Node) -> bool:
     stacked = [o for o in node.outputs[loop.states :] if o.name]
     trips, start = array(loop.trips), array(loop.start)
     steps = None if trips is None else max(0, int(trips.ravel()[0]))
+    # Fewer steps than the bound leave rows of a stack without a value: the type says the bound.
     if steps is not None and (steps >= most or not stacked):
         most = steps if most < 0 else min(most, steps)
         most = -1 if most >= MOST else most
@@ -373,10 +382,12 @@ def _simplify_loop(node: ir.Node) -> bool:
         most = most if starts else 0
         node.replace_input_with(1, None)
         changed = True
+    # A condition that a body does not change is the one that it began with.
     going = array(loop.body.outputs[0]) if loop.goes else None
     if loop.goes and going is None:
         going = _through(loop.body.outputs[0])
     goes = going is None or bool(going.ravel()[0])
+    # A body that says stop in its first step runs at most once.
     if going is not None and (goes or 0 <= most <= 1 or not stacked):
         most = most if goes else (1 if most < 0 else min(most, 1))
         loop.body.outputs.pop(0)

@@ -104,6 +104,7 @@ def _fits(tree: ast.expr, names: dict[str, None]) -> bool:
         names[tree.id] = None
         return True
     if isinstance(tree, ast.Constant):
+        # `True` is an int to Python, and no size.
         return type(tree.value) is int
     if isinstance(tree, ast.UnaryOp):
         return isinstance(tree.op, ast.USub) and _fits(tree.operand, names)
@@ -112,6 +113,7 @@ def _fits(tree: ast.expr, names: dict[str, None]) -> bool:
         return known and _fits(tree.left, names) and _fits(tree.right, names)
     if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name) or tree.keywords:
         return False
+    # An expression comes from a file: only names and numbers of this list are computed.
     _, least = FUNCTIONS.get(tree.func.id.lower(), ("", 0))
     count = len(tree.args)
     fits = count == least if least == 1 else least == 2 and count >= 2

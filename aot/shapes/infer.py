@@ -257,6 +257,7 @@ class Sweep:
 
     def _infer(self, node: ir.Node) -> None:
         """Type the outputs of a node: by evaluation, by a rule, or by onnx. Raises Invalid."""
+        # Values decide the shape: with all of them known, the result itself says it.
         if trait_of(node, DataSized) is not None and self._evaluated(node):
             return
         rule = self._rules.get((node.domain, node.op_type)) or infer_types.of(node)
@@ -271,6 +272,8 @@ class Sweep:
                     types = list(rule(node, given))
             except (ValueError, IndexError) as e:
                 raise Invalid(str(e)) from None
+            # A rule that meets an absent operand fails in such ways: the model is at fault, not the
+            # rule.
             except (AssertionError, AttributeError, TypeError):
                 raise Invalid(
                     "an operand is missing or of a kind that its rule is not for"
@@ -288,6 +291,7 @@ class Sweep:
             if value is not None and (data is None or data.size > EVALUATED_ELEMENTS):
                 return False
             inputs.append(data)
+        # An operator may make much of little: a large count would evaluate without end.
         if any(i is not None and _counts_too_much(i) for i in inputs):
             return False
         try:
@@ -366,6 +370,7 @@ def _contradictions(
     for index, value in enumerate(graph.outputs):
         hint = hints.get(original_name(value)) or hints.get(str(value.name))
         if hint is None or not hint.HasField("tensor_type") or value.dtype is None:
+            # Types that a file declares are hints; a wrong one would break what callers allocate.
             continue
         name, tensor = original_name(value), hint.tensor_type
         if tensor.elem_type not in (0, int(value.dtype)):

@@ -57,6 +57,8 @@ def _by_onnx(
     single = onnx.ModelProto()
     single.ir_version = 10
     for domain, version in model.opset_imports.items():
+        # Only the domains, functions and values that the node may need: a small model is inferred
+        # fast.
         single.opset_import.append(onnx.helper.make_opsetid(domain, version))
     for function in model.functions.values():
         single.functions.append(ir.serde.serialize_function(function))
@@ -70,6 +72,7 @@ def _by_onnx(
         seen.add(str(value.name))
         info = onnx.helper.make_tensor_value_info(value.name, int(value.dtype), shape_of(value))
         graph.input.append(info)
+        # Shapes may depend on values, as that of Reshape does.
         known = lookup(value, partial_values)
         if known is not None and known.full:
             graph.initializer.append(_tensor(value, known))

@@ -108,6 +108,7 @@ class Bounds:
             data = known.data.astype(np.float64)
             return Interval(data, data)
         assert value.dtype is not None
+        # What the element type can hold is always true.
         widest = of_type(value)
         node = value.producer()
         if node is None:
@@ -119,6 +120,7 @@ class Bounds:
             first = value is node.outputs[0]
             found = self._anywhere(places(node), node, value) if first else None
         elif rule is not None:
+            # Large tensors have one interval for all elements, small ones an interval for each.
             wide = _is_by_element(node) and not _is_small(value)
             inputs = [_joined(self._of_any(v)) if wide else self.of(v) for v in node.inputs]
             with np.errstate(all="ignore"):
@@ -142,6 +144,7 @@ class Bounds:
         """The interval behind a node that moves elements: it moves lower and upper ends alike."""
         places = rearranged_places(node)
         moved = [v for p in places if (v := node.inputs[p]) is not None]
+        # Lower and upper ends are moved by the node itself: no rule can disagree with it.
         if not all(map(_is_small, [value, *moved])):
             return self._anywhere(places, node, value)
         lows: list[Array | None] = []
@@ -259,6 +262,7 @@ def corners(function: Callable[[Array, Array], Array]) -> Rule:
             results = [
                 function(a, b) for a in (total.low, total.high) for b in (other.low, other.high)
             ]
+            # Infinity times 0: nothing is known then.
             if any(np.isnan(r).any() for r in results):
                 return None
             total = Interval(np.minimum.reduce(results), np.maximum.reduce(results))

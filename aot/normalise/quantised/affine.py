@@ -82,11 +82,14 @@ def _scaled(
     if data is None or not (p.per_tensor or p.axis == axis) or not np.all(np.isfinite(scale)):
         return None
     old = np.broadcast_to(p.scale, scale.shape).astype(np.float64)
+    # A channel with the factor 0 keeps its scale, so that no scale becomes 0.
     new = np.where(scale == 0, old, old * np.abs(scale)).astype(np.float32)
+    # A scale below the normal numbers has lost digits; the kernels' multipliers need all of them.
     if not np.all(np.isfinite(new) & (new >= np.finfo(np.float32).tiny)):
         return None
     zero = np.broadcast_to(p.zero, scale.shape).copy()
     params = Params(new, zero, axis)
+    # Positive factors change scales only; negative ones turn the signs of the quantised values.
     if np.all(scale > 0):
         return None, params
     column = [1] * data.ndim
@@ -94,6 +97,7 @@ def _scaled(
     centred = data.astype(np.int64) - zero.reshape(column)
     flipped = centred * np.sign(scale).astype(np.int64).reshape(column) + zero.reshape(column)
     ends = np.iinfo(data.dtype)
+    # -128 has no positive counterpart among int8.
     if flipped.min() < ends.min or flipped.max() > ends.max:
         return None
     return flipped.astype(data.dtype), params

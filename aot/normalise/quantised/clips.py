@@ -93,12 +93,14 @@ def _clip_of_quantised(edit: Editor, clip: ir.Node) -> None:
     if clip.op_type != "Clip" or source is None or p is None or bounds is None:
         return
     result, x = clip.outputs[0], source.inputs[0]
+    # Somebody else reads the values before the Clip.
     if single_use(source.outputs[0]) is not clip or x is None or result.dtype is None:
         return
     if not p.per_tensor or bounds[0] > bounds[1]:
         return
     ends = limits(result)
     inputs = [x, *(_number(edit, clip, b, p, ends) for b in bounds)]
+    # A bound that no number of the quantised type stands for would clip at another place.
     if any(i is None for i in inputs[1:]) and not _is_open(inputs, bounds, ends):
         return
     while inputs[-1] is None:

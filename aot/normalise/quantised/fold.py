@@ -74,6 +74,7 @@ def _is_activated(reader: ir.Node, index: int) -> bool:
 
     `reader` is the product, or the constant Add whose bias `index` is.
     """
+    # The Add may lie between product and activation: then the product is the one before it.
     made = plain_product(reader.inputs[1 - index]) if is_sum(reader) else None
     product = made or reader
     if not _has_staged_sums(product):
@@ -81,6 +82,7 @@ def _is_activated(reader: ir.Node, index: int) -> bool:
     if product_scale(product) is None or (index == 2 and not _is_bias(reader.inputs[2])):
         return False
     last: ir.Value | None = _with_bias(product)
+    # A chain that is longer, or has two readers, is not one call's epilogue.
     for _ in range(LONGEST):
         node = None if last is None else single_use(last)
         if node is None or node.domain:
@@ -213,11 +215,13 @@ def _numbers(node: ir.Node) -> Array | None:
         return None
     zero = array(node.inputs[2])
     axis, size = int(attribute(node, "axis", 1)), quantised.shape[int(attribute(node, "axis", 1))]
+    # Blocks of one axis, written out: the last block may be shorter.
     wide = [
         np.repeat(a, block, axis).take(range(size), axis) for a in (scale, zero) if a is not None
     ]
     if len(wide) != 2 or wide[0].shape != quantised.shape or wide[1].shape != quantised.shape:
         return None
+    # In int64: 8-bit differences do not fit their own type.
     difference = quantised.astype(np.int64) - wide[1].astype(np.int64)
     numbers: Array = (difference.astype(np.float32) * wide[0]).astype(np.float32)
     return numbers

@@ -50,6 +50,7 @@ def _cut(edit: Editor, node: ir.Node, states: ir.Node, last: ir.Node) -> None:
     """
     p, own = params_of(states), params_of(last)
     quantised, result = states.outputs[0], last.outputs[0]
+    # With equal parameters the last state is a row of all states, so it is not computed twice.
     if p is None or own is None or not p.same(own) or quantised.dtype != result.dtype:
         return
     time, over = (1, 2) if attribute(node, "layout", 0) else (0, 1)
@@ -59,6 +60,7 @@ def _cut(edit: Editor, node: ir.Node, states: ir.Node, last: ir.Node) -> None:
     before = _later(edit, states, last)
     parts = []
     for d in range(directions):
+        # A backward direction ends at the first step.
         at = 0 if backward or d == 1 else steps - 1
         bounds = [edit.ints(v, "cut") for v in ((at, d), (at + 1, d + 1), (time, over), (1, 1))]
         cut = tuple(1 if k in (time, over) else n for k, n in enumerate(shape))

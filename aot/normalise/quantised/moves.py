@@ -84,6 +84,7 @@ def _sink(edit: Editor, node: ir.Node) -> None:
             return
         if quantised_value(maker).dtype != quantised.dtype:
             return
+    # Weights may move even where the operator does not move quantised values: they are constants.
     if not moves_quantised(node, quantised) and not (is_weight(first) and len(makers) == 1):
         return
     moved = p if p.per_tensor else _moved_axis(node, p)
@@ -93,9 +94,11 @@ def _sink(edit: Editor, node: ir.Node) -> None:
     for place, maker in zip(places, makers, strict=True):
         assert maker is not None
         inputs[place] = maker.inputs[0]
+    # Padding is a number, which must be one of the quantised values.
     if fill_place(node) is not None and not _pad_value(edit, node, inputs, p, quantised):
         return
     new = edit.again(node, inputs, before=node, dtype=quantised.dtype, hint=str(quantised.name))
+    # The note on shifted codes follows the values.
     if OFFSET_KEY in quantised.metadata_props:
         new.metadata_props[OFFSET_KEY] = quantised.metadata_props[OFFSET_KEY]
     edit.substitute(node, add_dequantise(edit, new, moved, before=node))
@@ -230,6 +233,7 @@ def _by_order(edit: Editor, node: ir.Node) -> None:
     quantised = source.inputs[0]
     if quantised is None or quantised.dtype is None or not has_quantised_dtype(quantised):
         return
+    # Below the normal numbers two codes may stand for one float, so the order could differ.
     if quantised.dtype.bitwidth != 8 or p.scale < np.finfo(np.float32).tiny:
         return
     result, attributes = node.outputs[0], dict(node.attributes.items())

@@ -65,6 +65,7 @@ def _weights(value: ir.Value | None, least: int) -> Packed | None:
     if data.ndim != 2 or data.size < least or scale.dtype != np.float32:
         return None
     axis, block = int(attribute(source, "axis", 1)), int(attribute(source, "block_size", 0))
+    # MatMulNBits has codes without sign around 8, and [N, K] order.
     lift = MIDDLE if source.inputs[0].dtype.is_signed() else 0
     quantised, zero = data.astype(np.int64) + lift, zero.astype(np.int64) + lift
     if transposed is None:
@@ -104,6 +105,7 @@ def _respell(edit: Editor, node: ir.Node, w: Packed, depth: int) -> None:
         edit.const(data, f"{node.name}_w"),
         edit.const(w.scales.reshape(-1), f"{node.name}_scales"),
     ]
+    # 8 is what the operator takes where no zero points are given.
     if np.any(w.zeros != MIDDLE):
         even = np.zeros((rows, count + count % 2), np.uint8)
         even[:, :count] = w.zeros

@@ -65,6 +65,7 @@ def _has_quantised(node: ir.Node) -> bool:
     """Whether operands and the results that are used are quantised values, those of weights of 8
     bits."""
     makers = [m for v in node.inputs[:3] if (m := dequantised(v)) is not None]
+    # Kernels take quantised operands throughout, weights of 8 bits with zero points of 0.
     if len(makers) < 3 or not all(is_byte(quantised_value(m)) for m in makers[1:]):
         return False
     x, *weights = makers
@@ -78,6 +79,7 @@ def _has_quantised(node: ir.Node) -> bool:
         p = params_of(maker)
         if p is None or np.any(p.zero) or p.axis > 1:
             return False
+    # Results that nobody reads need no quantised form.
     used = [o for o in node.outputs if o.uses() or o.is_graph_output()]
     known = [o for o in list(node.outputs)[:2] if _becomes_quantised(o)]
     return bool(used) and all(any(o is k for k in known) for o in used)

@@ -89,6 +89,7 @@ def _family(graph: ir.Graph, start: ir.Value) -> Family:
         family.values.append(value)
         maker = value.producer()
         if maker is None:
+            # A value from outside the graph, or a constant, cannot change its type here.
             family.fixed |= not value.is_graph_input() or value.graph is not graph
         elif is_quantise(maker) and params_of(maker) is not None:
             family.quantisers.append(maker)
@@ -100,6 +101,7 @@ def _family(graph: ir.Graph, start: ir.Value) -> Family:
                 family.fixed = True
             elif is_dequantise(node) and params_of(node) is not None and use.idx == 0:
                 family.dequantisers.append(node)
+            # Comparisons hold for codes that are all shifted by the same number.
             elif trait_of(node, Compares) is not None:
                 continue
             elif use.idx not in (moved_inputs(node) or ()) or not _join(family, node, reach):
@@ -118,11 +120,13 @@ def _join(family: Family, node: ir.Node, reach: Callable[[ir.Value | None], None
         return True
     family.readers.append(node)
     for place in places:
+        # Constants change with the family; they are turned at the end, when it is known to change.
         if constant(node.inputs[place]) is not None:
             family.constants.append((node, place))
         else:
             reach(node.inputs[place])
     reach(node.outputs[0])
+    # What pads is shifted, too, so it must be known.
     if (filler := fill_place(node)) is not None:
         value = node.inputs[filler] if len(node.inputs) > filler else None
         family.pads.append(node)
@@ -162,6 +166,7 @@ def _change(edit: Editor, family: Family) -> None:
             _enter(edit, value, p)
         else:
             if value.is_graph_output():
+                # Types change in place: every maker and reader of a value is in the family.
                 _leave(edit, value, p)
             value.type = ir.TensorType(ir.DataType.INT8)
             value.metadata_props[OFFSET_KEY] = str(OFFSET)
@@ -170,6 +175,7 @@ def _change(edit: Editor, family: Family) -> None:
     for node, place in family.constants:
         _lower(edit, node, place)
     for node in family.pads:
+        # Without a value Pad fills with 0, which is the code -128 now.
         if len(node.inputs) > 2 and node.inputs[2] is not None:
             _lower(edit, node, 2)
         else:

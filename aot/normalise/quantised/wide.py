@@ -98,6 +98,7 @@ def _common_quantisation(node: ir.Node) -> tuple[Params, ir.DataType] | None:
         data = array(value)
         if data is None or data.dtype != np.float32:
             return None
+        # A constant goes through quantisation unchanged only if it lies on the steps of the scale.
         if not np.array_equal(to_reals(to_quantised(data, first[0], ends), first[0]), data):
             return None
     return first
@@ -111,6 +112,7 @@ def _after(edit: Editor, node: ir.Node) -> None:
     if kind is None or not result.uses():
         return
     reader = _quantiser(result)
+    # A reader that quantises in another way does the rounding itself.
     if reader is not None and (rescales.of(node) or _same(_made(reader), kind)):
         return
     p, dtype = kind

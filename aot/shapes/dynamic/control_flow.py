@@ -47,6 +47,7 @@ def merge_branches(x: DynamicDims, node: ir.Node, branches: Sequence[ir.Graph]) 
     for index, value in enumerate(list(node.outputs)):
         ends = [b.outputs[index] for b in branches]
         kinds, shapes = {e.dtype for e in ends}, [shape_of(e) for e in ends]
+        # A run-time size needs one type and rank; ONNX allows branches to differ.
         if len(kinds) != 1:
             raise Invalid(f'the branches give "{original_name(value)}" different element types')
         if len(shapes[0]) != len(shapes[1]):
@@ -105,11 +106,13 @@ def _sizes(
     found: Axes = {}
     for axis in axes:
         ends = [b.outputs[index] for b in branches]
+        # One size for both branches needs no result of its own.
         own = [x.run_sizes(e).get(axis) for e in ends]
         first = own[0]
         if first is not None and first is own[1] and first.graph is node.graph:
             found[axis] = first
             continue
+        # Each branch says how long its own result is; the shorter one is padded to the bound.
         least = []
         for branch, value, known, shape in zip(branches, ends, own, shapes, strict=True):
             end = behind(branch, value)
@@ -258,6 +261,7 @@ def _with_state(
     graph = graph_of(node)
     body: ir.Graph = attribute(node, "body")
     last = behind(body, body.outputs[0])
+    # The state's first value is 0, as in every run of the loop.
     before = ir.Value(name=Editor(body).fresh(name))
     set_type(before, INT64, (1,))
     body.inputs.insert(first, before)
@@ -277,6 +281,7 @@ def _with_state(
     result = made.outputs[0]
     result.name = edit.fresh(f"{node.name}_{name}")
     set_type(result, INT64, (1,))
+    # The old node's results move to the new one, each one place further.
     for old, new in zip(node.outputs, made.outputs[1:], strict=True):
         if not old.name:
             continue

@@ -171,6 +171,7 @@ class DynamicDims:
             made.metadata_props[key] = text
         edit = Editor(graph)
         for value, kind in zip(made.outputs, types, strict=True):
+            # Absent results have empty names in ONNX.
             value.name = ""
             if kind is not None:
                 if prod(kind[1]) > MAX_ELEMENTS:
@@ -178,6 +179,7 @@ class DynamicDims:
                 set_type(value, kind[0], tuple(kind[1]))
                 value.name = edit.fresh(f"{before.outputs[0].name}_{op_type}")
         graph.insert_before(before, made)
+        # Nodes of this project's own domain have no value rules.
         if not domain:
             propagate(made, self.sweep.partial_values)
         return list(made.outputs)
@@ -309,6 +311,7 @@ class DynamicDims:
         """
         own = self.run_sizes(value)
         maker = value.producer()
+        # A maker that can fill its own padding with zeros saves a pass over the tensor.
         rule = None if maker is None else zero_padding.of(maker)
         if rule is not None and isinstance(fill, int) and fill == 0:
             made = rule(self, before, value, axes)
@@ -394,6 +397,7 @@ class DynamicDims:
         """Make an output compact, with zeros behind its elements; returned is the value of its true
         shape.
         """
+        # A node at the end of the graph, in front of which the others are put; it goes again.
         end = ir.Node("", "Identity", [value], name=f"{value.name}_output", num_outputs=1)
         end.outputs[0].name = f"{value.name}_end"
         graph.append(end)
@@ -404,6 +408,7 @@ class DynamicDims:
         kind = [(int(dtype_of(value)), shape_of(value))]
         made = self.node(end, "Compact", [value, shape], kind, DYNAMIC)[0]
         at = next(i for i, v in enumerate(graph.outputs) if v is value)
+        # The result gets the user's name: it is the output now.
         graph.outputs[at] = made
         old = value.name
         value.name, made.name = f"{old} padded", old

@@ -61,6 +61,7 @@ def open_dimensions(
         return {}
     first = next(iter(graph))
     before = list(graph.inputs)
+    # States are not said by the caller: they keep their length from run to run.
     kept = {i for i, v in enumerate(before) if original_name(v) in states}
     held = {}
     for d in dimensions:
@@ -70,6 +71,7 @@ def open_dimensions(
     said = {d: replace(d, axes=tuple(a for a in d.axes if a[0] not in kept)) for d in dimensions}
     given = {d: _dimension_size(dims, graph, d) for d in dimensions if said[d].axes}
     sizes = {d: _related(dims, first, d, {**given, **held}) for d in dimensions}
+    # What several dimensions say of one size must agree, or the run is refused.
     checked = [(sizes[d], own) for d, own in given.items() if sizes[d] is not own]
     for left, right in () if held else checked:
         require_equal(dims, first, left, right, _EXCLUDED)
@@ -181,6 +183,7 @@ def run_numbers(x: DynamicDims, first: ir.Node) -> Numbers[Run]:
         Nodes for it are put in front of `first`. Unsettled unless the numerator of `right` is one
         known positive number.
         """
+        # Sizes are integers: dividing by an unknown size has no bound.
         known = x.interval(right[0])
         if known is None or int(known.low[0]) != int(known.high[0]) or int(known.low[0]) <= 0:
             raise Unsettled("divides by a dimension")
@@ -190,6 +193,7 @@ def run_numbers(x: DynamicDims, first: ir.Node) -> Numbers[Run]:
         """`value` plus `plus` / its divisor, rounded down."""
         sum_of = x.add(first, value[0], x.ints(first, [plus]))
         limits = x.interval(sum_of)
+        # Integer division rounds towards zero, ONNX's floor downwards: below 0 they differ.
         if value[1] > 1 and (limits is None or int(limits.low[0]) < 0):
             raise Unsettled("rounds a number that may be negative")
         return x.div(first, sum_of, x.ints(first, [value[1]])), 1

@@ -100,6 +100,7 @@ def _store(dims: DynamicDims, graph: ir.Graph, end: ir.Node, index: int, place: 
     value = dims.neutral(end, old, 0)
     for axis in dims.run_sizes(place):
         room, length = shape_of(place)[axis], dims.dim(end, value, axis)
+        # A run with more than the state has room for ends with a status; nothing is written.
         if shape_of(value)[axis] > room:
             checked = dims.node(end, "Within", [length], [(INT64, (1,))], DYNAMIC, most=room)[0]
             dims.checks.append(checked)
@@ -107,6 +108,7 @@ def _store(dims: DynamicDims, graph: ir.Graph, end: ir.Node, index: int, place: 
             start = dims.ints(end, [0])
             value = cut_out(dims, end, value, axis, start, length, room)[0]
             dims.set(value, dims.run_sizes(old))
+    # The output's name stays with the value that callers get.
     if value is not old:
         graph.outputs[index] = value
         name = original_name(old)

@@ -88,13 +88,16 @@ def stack_appended(steps: Steps, node: ir.Node) -> list[ir.Value]:
     axes = {i: a for i in range(count) if (a := _appended_along(node, body, i)) is not None}
     if not axes:
         return []
+    # A copy: the untyped body is needed again where this attempt does not hold.
     body = body.clone(allow_outer_scope_values=True)
     parts: list[ir.Value] = []
+    # From behind, so that the numbers of the states before stay what they are.
     for index, axis in sorted(axes.items(), reverse=True):
         first = node.inputs[2 + index]
         assert first is not None
         empty = steps.add("Slice", [first, [0], [0], [axis]], before=node)
         body.inputs.pop(2 + index).replace_all_uses_with(empty)
+        # What was appended in each step is stacked instead, and joined behind the loop once.
         parts.insert(0, body.outputs.pop(1 + index))
     body.outputs.extend(parts)
     kept = [v for i, v in enumerate(node.inputs) if i - 2 not in axes]
@@ -165,6 +168,7 @@ def grow_to_bounds(
         raise no_bound(node, "how often the loop runs, and its states grow, depends on the data")
     body = body.clone(allow_outer_scope_values=True)
     inputs, count = list(node.inputs), len(node.inputs) - 2
+    # The bound of a state grows by as much in every step as in the first one.
     for place, (index, axis) in enumerate(growing):
         first, after = node.inputs[2 + index], tried.outputs[1 + index]
         assert first is not None
@@ -177,6 +181,7 @@ def grow_to_bounds(
         rows = steps.add("Shape", [first], {"start": axis, "end": axis + 1}, before=node)
         inputs.insert(2 + count + place, rows)
         _at_bound(body, index, count + place, axis, room)
+    # Rows are states of their own, behind the others.
     total = len(node.outputs) + len(growing)
     results = steps.loop(inputs, body, total, node)
     for place, (index, axis) in enumerate(growing):
@@ -217,6 +222,7 @@ def _at_bound(body: ir.Graph, index: int, rows: int, axis: int, room: ir.Value) 
     whole, length = (ir.Value(name=edit.fresh(n)) for n in ("whole", "rows"))
     set_type(length, INT64, (1,))
     begin = next(iter(body))
+    # The slice comes first in the body, before everything that reads the state.
     part = node("Slice", [whole, ints(0), length, ints(axis)])
     made = part.producer()
     assert made is not None
@@ -226,6 +232,7 @@ def _at_bound(body: ir.Graph, index: int, rows: int, axis: int, room: ir.Value) 
     state.replace_all_uses_with(part)
     after = part if after is state else after
     now = node("Shape", [after], start=axis, end=axis + 1)
+    # A state that outgrows its bound ends the run with a status.
     fits = node("Within", [now], DYNAMIC, most=bound)
     set_type(fits, INT64, (1,))
     longer = node("Concat", [after, room], axis=axis)

@@ -29,6 +29,7 @@ def multiplied(
     """
     a, b = needed(node, left), needed(node, right)
     for value, beside in ((a, of_left), (b, of_right)):
+        # Scales along a dynamic axis would need padding of their own.
         many = any(prod(shape_of(v)) > 1 for i in beside if (v := given(node, i)) is not None)
         if many and any(axis >= len(shape_of(value)) - 2 for axis in x.run_sizes(value)):
             raise refused(node, "has scales along a dimension known at run time only")
@@ -41,6 +42,7 @@ def multiplied(
         if ends[0] is None or ends[1] is None:
             raise refused(node, "multiplies a dimension known at run time by a known one")
         require_equal(x, node, ends[0], ends[1], APART)
+        # Padding takes part in the sums: it must be the zero point, whose number is 0.
         for index, value, beside in ((left, a, of_left), (right, b, of_right)):
             fill = zero_point(beside[-1])(x, node, value) if beside else 0
             node.replace_input_with(index, x.neutral(node, value, fill, [inner[index]]))
@@ -53,6 +55,7 @@ def multiplied(
         for axis, n in x.run_sizes(value).items():
             if axis == inner[index]:
                 continue
+            # Axes count from behind where operands broadcast; a vector has its only axis last.
             place = axis + rank - own if own > 1 else rank - 1
             meet(x, node, found, place, n, f"may repeat dimension {place}, known at run time only")
             places[index][axis] = place
@@ -64,6 +67,7 @@ def multiplied(
             if known and shape_of(value)[axis] != 1:
                 raise refused(node, f"may repeat dimension {place}, known at run time only")
     fit_inputs(x, node, places)
+    # A vector's own axis is no axis of the result.
     gone = {rank - 2} if ranks[0] == 1 else set()
     gone |= {rank - 1} if ranks[1] == 1 else set()
     left_over = [p for p in range(rank) if p not in gone]

@@ -40,6 +40,7 @@ def elementwise(x: DynamicDims, node: ir.Node, trait: Elementwise) -> None:
     found: Axes = {}
     places: dict[int, dict[int, int]] = {}
     for index, value in inputs.items():
+        # Axes that an operand lacks are in front.
         more = rank - len(shape_of(value))
         places[index] = {a: a + more for a in x.run_sizes(value)}
         for axis, n in x.run_sizes(value).items():
@@ -128,6 +129,8 @@ def rowwise(x: DynamicDims, node: ir.Node, trait: Rowwise) -> None:
     for value in node.inputs[1:]:
         shape = () if value is None else shape_of(value)
         for axis in own:
+            # An operand that repeats along the axis has 1 there; another fixed size would not fit
+            # every run.
             there = axis - (rank - len(shape))
             if there >= 0 and there not in x.run_sizes(value) and shape[there] != 1:
                 raise refused(node, f"has {shape[there]} elements along dimension {axis}")

@@ -68,6 +68,8 @@ def regrouped(x: DynamicDims, node: ir.Node, data: ir.Value, target: ir.Value, z
         if a is None or b is None:
             return False
         inner, outer = before.fixed(left), after.fixed(right)
+        # The dynamic axis takes what its group leaves, so the sizes beside it must divide its
+        # bound.
         if outer == 0 or shape[a] * inner % outer:
             return False
         result[b] = shape[a] * inner // outer
@@ -77,6 +79,7 @@ def regrouped(x: DynamicDims, node: ir.Node, data: ir.Value, target: ir.Value, z
             found[b] = (-1, 0)
         else:
             return False
+    # All groups are settled before anything is replaced.
     _replace(x, node, data, target, result, found)
     return True
 
@@ -108,6 +111,7 @@ def _wanted(x: DynamicDims, target: ir.Value, before: Side, zero: bool) -> Side 
             open_.append(i)
         elif item is None and not _counts(x, target, i):
             return None
+    # A -1 is what is left of all elements, where that can be said as a polynomial.
     total = _times(before.dims)
     rest = _times([d for i, d in enumerate(dims) if i not in open_])
     if len(open_) > 1:
@@ -152,6 +156,7 @@ def _groups(before: Side, after: Side) -> list[tuple[list[int], list[int]]] | No
         left, right = [], []
         p = q = number(1)
         while True:
+            # The side with the smaller product goes on, so that the runs end as early as they can.
             if (_point(p) <= _point(q) or j == len(after.dims)) and i < len(before.dims):
                 p = multiply(p, before.dims[i])
                 left.append(i)
@@ -164,6 +169,7 @@ def _groups(before: Side, after: Side) -> list[tuple[list[int], list[int]]] | No
                 return None
             if p == q and (left or right):
                 break
+            # A product of 0 never meets another one again.
             if not p or not q:
                 return None
         found.append((left, right))
@@ -219,10 +225,12 @@ def _repacked(x: DynamicDims, node: ir.Node, data: ir.Value, target: ir.Value, z
     if zero:
         own = [x.dim(node, data, a) for a in range(len(shape))][:rank]
         own += [x.ints(node, [0])] * (rank - len(own))
+        # A 0 copies the size of the axis at the same place.
         wanted = _where(x, node, "Equal", wanted, x.joined(node, own) if own else wanted, wanted)
     one = x.ints(node, [1] * rank)
     rest = _where(x, node, "Less", wanted, one, wanted)
     product = x.node(node, "ReduceProd", [rest, x.ints(node, [0])], [(INT64, (1,))], keepdims=1)[0]
+    # The -1 gets the elements that the other sizes leave.
     left = x.div(node, total, x.largest(node, product, x.ints(node, [1])))
     wanted = _where(x, node, "Less", wanted, left, wanted)
     fixed = prod(
@@ -242,6 +250,7 @@ def _repacked(x: DynamicDims, node: ir.Node, data: ir.Value, target: ir.Value, z
             bound = int(min(float(bound), float(limits.high[i])))
         result.append(bound)
         axes[i] = x.new(x.at(node, wanted, i), bound)
+    # A bound far above the data would take memory for nothing.
     if prod(result) > max(MOST_TIMES * count, MOST):
         raise no_bound(node, f'"{original_name(target)}" can be any shape of {count} elements')
     kind = int(data.dtype or 0)

@@ -127,6 +127,7 @@ def run_time_shape(x: DynamicDims, node: ir.Node, vector: ir.Value) -> tuple[lis
     limits = x.interval(vector)
     bound: list[int] = []
     axes: Axes = {}
+    # A known element is a size of every run; others get a bound from what is known of them.
     for axis, item in enumerate(items):
         if item is not None:
             bound.append(item)

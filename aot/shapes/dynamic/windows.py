@@ -74,6 +74,7 @@ def _windowed(x: DynamicDims, node: ir.Node, trait: Window) -> Axes:
     pads = spatial_attribute(node, "pads", 2 * rank, 0)
     auto = str(attribute(node, "auto_pad", "NOTSET"))
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    # What a window reads behind the run's elements must count as its padding does.
     if inside:
         data = x.neutral(node, data, _padding(x, node, data, trait), inside)
     if auto in SAME and inside:
@@ -158,6 +159,7 @@ def _same_moved(
     run.
     """
     n, size = x.run_sizes(data)[axis], shape_of(data)[axis]
+    # SAME: as many results as strides fit, and the padding that they need, both sizes of the run.
     up = x.add(node, n, x.ints(node, [stride - 1]))
     count = x.div(node, up, x.ints(node, [stride]))
     reach = x.mul(node, count, x.ints(node, [stride]))
@@ -169,6 +171,7 @@ def _same_moved(
     length = x.new(x.add(node, n, total), bound)
     at = x.sub(node, counted(x, node, bound), front)
     moved = picked(x, node, data, within(x, node, at, n, size), axis, length)
+    # Elements in front of the data and behind it are padding.
     there = x.node(node, "GreaterOrEqual", [at, x.ints(node, [0])], [(BOOL_TYPE, (bound,))])[0]
     below = x.node(node, "Less", [at, n], [(BOOL_TYPE, (bound,))])[0]
     there = x.node(node, "And", [there, below], [(BOOL_TYPE, (bound,))])[0]
