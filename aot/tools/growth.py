@@ -32,8 +32,8 @@ class Step:
 
     `different` of `size` quantised values differ, by at most `largest`; `alone` is the largest
     difference where the same call is fed the reference's values. `before` names the nearest values
-    with differences from which the call computes; it is empty where the difference is the call's
-    own.
+    with differences from which the call computes; it is empty where the difference comes from the
+    call itself, or from floats before it.
     """
 
     value: str
@@ -106,9 +106,12 @@ class Growth:
             f"end to end the difference begins in {self.steps[0].text()}",
             *(f"  {'it grows' if s in most else 'then'} in {s.text()}" for s in shown),
             *(f"  it reaches {one_line(d.name)}: max abs {d.max_abs:.3g}" for d in self.outputs),
-            f"  fed the reference's values, {own} of these {len(self.steps)} layers differ,"
-            f" by at most {max(s.alone for s in self.steps)}",
+            f"  layers that differ when fed the reference's values: {own} of {len(self.steps)}",
         ]
+        if not self.steps[0].alone:
+            lines.append(
+                "  the first of them then agrees: floats before it are rounded another way"
+            )
         return "\n".join(lines)
 
 
@@ -116,7 +119,7 @@ def explained(growths: Sequence[Growth], verbose: bool = False) -> str:
     """The lines of the sample with the largest difference, and how many other samples differ."""
     worst = max(growths, key=lambda g: g.largest)
     label = f"sample {one_line(worst.label)}: " if worst.label else ""
-    more = f"\n  {len(growths) - 1} of the other samples differ, too (--json shows them)"
+    more = f"\n  other samples that differ, too: {len(growths) - 1} (--json shows them)"
     return label + worst.text(verbose) + (more if len(growths) > 1 else "")
 
 

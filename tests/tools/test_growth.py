@@ -75,7 +75,7 @@ def test_verify_explains_how_one_rounding_becomes_many(tmp_path: Path) -> None:
         " 1 of 15 quantised values differ (6.667 %), by at most 1",
         *(f"  it grows in {line}, by at most {n}" for line, n in GROWING),
         "  it reaches y (end to end, no gate): max abs 24",
-        "  fed the reference's values, 1 of these 3 layers differ, by at most 1",
+        "  layers that differ when fed the reference's values: 1 of 3",
     ]
     (growth,) = told.record()["growth"]
     assert (growth["first"], growth["grows_most"]) == ("c", ["d", "y"])
@@ -142,7 +142,7 @@ def test_the_text_has_the_worst_sample_and_the_layers_of_the_largest_growth() ->
     lines = explained([chain("s0", 1, 2), chain("s1", 1, 2, 4, 3, 9, 8, 20)]).splitlines()
     assert lines[0].startswith("sample s1: end to end the difference begins in l0 (Conv): 1 of 8")
     assert [line.split()[3] for line in lines if "it grows in" in line] == ["l2", "l4", "l6"]
-    assert lines[-1] == "  1 of the other samples differ, too (--json shows them)"
+    assert lines[-1] == "  other samples that differ, too: 1 (--json shows them)"
     every = chain("", 1, 2, 4, 3, 9, 8, 20).text(verbose=True).splitlines()
     assert [line.split()[:2] for line in every[1:4]] == [
         ["then", "in"],
@@ -150,4 +150,8 @@ def test_the_text_has_the_worst_sample_and_the_layers_of_the_largest_growth() ->
         ["then", "in"],
     ]
     assert len(chain("s2", *range(1, 9)).most()) == SHOWN
-    assert "other samples" not in explained([chain("", 1, 2)])
+    alone = explained([chain("", 1, 2)]).splitlines()
+    assert alone[-2:] == [
+        "  layers that differ when fed the reference's values: 0 of 2",
+        "  the first of them then agrees: floats before it are rounded otherwise",
+    ]
