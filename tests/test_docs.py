@@ -35,6 +35,7 @@ EXECUTED = (
     "docs/bundle.md",
     "docs/packages.md",
     "docs/reading-the-c.md",
+    "docs/targets.md",
     "docs/new-target.md",
     "docs/quantised.md",
     "docs/dynamic.md",
