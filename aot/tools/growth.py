@@ -109,9 +109,8 @@ class Growth:
             f"  layers that differ when fed the reference's values: {own} of {len(self.steps)}",
         ]
         if not self.steps[0].alone:
-            lines.append(
-                "  the first of them then agrees: floats before it are rounded another way"
-            )
+            origin = "floats before it are rounded another way"
+            lines.append(f"  the layer in which it begins does not: {origin}")
         return "\n".join(lines)
 
 

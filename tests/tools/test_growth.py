@@ -153,5 +153,5 @@ def test_the_text_has_the_worst_sample_and_the_layers_of_the_largest_growth() ->
     alone = explained([chain("", 1, 2)]).splitlines()
     assert alone[-2:] == [
         "  layers that differ when fed the reference's values: 0 of 2",
-        "  the first of them then agrees: floats before it are rounded otherwise",
+        "  the layer in which it begins does not: floats before it are rounded another way",
     ]
