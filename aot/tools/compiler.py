@@ -31,6 +31,9 @@ for word do
     -march=armv7-a) word=-mcpu=generic+v7a+neon+vfp4 ;;
     -march=rv64gc) word=-mcpu=baseline_rv64 ;;
     -march=armv8-a | -mfpu=*) continue ;;
+    -march=armv8.?-a*)
+        word=${{word#-march=armv8.}}
+        word=-mcpu=generic+v8_${{word%%-*}}a${{word#?-a}} ;;
     -mcpu=*-*) word=${{word%%-${{word#-*-}}}}_${{word#-*-}} ;;
     esac
     set -- "$@" "$word"

@@ -32,11 +32,12 @@ def test_the_script_of_zig_spells_cpus_its_way(
     zig.chmod(0o755)
     monkeypatch.setattr(compiler, "find_zig", lambda: str(zig))
     chosen = dict(s.split("=", 1) for s in compiler.settings(tmp_path, "zig"))
-    words = ["-march=x86-64-v4", "-march=x86-64", "-DX=a b", "x.c"]
+    words = ["-march=x86-64-v4", "-march=x86-64", "-march=armv8.2-a+dotprod", "-DX=a b", "x.c"]
     done = subprocess.run(
         [chosen["-DCMAKE_C_COMPILER"], *words], check=True, capture_output=True, text=True
     )
-    said = ["cc", "-march=x86_64_v4", "-march=x86_64", "-DX=a b", "x.c"]
+    arm = "-mcpu=generic+v8_2a+dotprod"
+    said = ["cc", "-march=x86_64_v4", "-march=x86_64", arm, "-DX=a b", "x.c"]
     assert done.stdout.splitlines() == said
     assert {*chosen} == {"-DCMAKE_C_COMPILER", "-DCMAKE_AR", "-DCMAKE_RANLIB"}
 
@@ -68,6 +69,7 @@ CROSS = (
     ("aarch64-linux-gnu-gcc", "aarch64-linux", "qemu-aarch64"),
     ("zig", "aarch64-linux", "qemu-aarch64"),
     ("zig", "cortex-a76", "qemu-aarch64"),
+    ("zig", "aarch64:base,dotprod", "qemu-aarch64"),
     ("zig", "armv7-linux", "qemu-arm"),
     ("zig", "riscv64-linux", "qemu-riscv64"),
 )
