@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Calls of XNNPACK as its header of February 2022 declares them; see
- * aot_xnnpack.h. */
+/* Calls of XNNPACK as its header of February 2022 declares them; see aot_xnnpack.h. */
 #include "aot_xnnpack.h"
 
 #include <stddef.h>
@@ -60,6 +59,10 @@ void aot_xnnpack_release(void **slots) {
 
 /* -- Convolutions ------------------------------------------------------------------------------ */
 
+/* Calls with the arguments that all of them have. */
+#define CREATED(name, ...) xnn_create_##name(__VA_ARGS__, 0, &op)
+#define SET_UP(name, ...) xnn_setup_##name(operator_of(slots), __VA_ARGS__, x, y, pool_of(session))
+
 /* The arguments from padding to strides of channels. */
 #define WINDOW(p)                                                                                  \
     (uint32_t)(p)->pad[0], (uint32_t)(p)->pad[1], (uint32_t)(p)->pad[2], (uint32_t)(p)->pad[3],    \
@@ -70,6 +73,8 @@ void aot_xnnpack_release(void **slots) {
     (uint32_t)(p)->groups, (size_t)(p)->channels[0], (size_t)(p)->channels[1],                     \
         (size_t)(p)->groups *(size_t)(p)->channels[0],                                             \
         (size_t)(p)->groups *(size_t)(p)->channels[1]
+#define FILTER(p) WINDOW(p), DILATION(p), GROUPS(p)
+#define BOUNDS(p) (p)->low, (p)->high
 #define RESULT(p) (int8_t)(p)->low, (int8_t)(p)->high
 #define SIZE(p) (size_t)(p)->batch, (size_t)(p)->size[0], (size_t)(p)->size[1]
 #define EXTRA(p) (uint32_t)(p)->extra[0], (uint32_t)(p)->extra[1]
@@ -81,38 +86,33 @@ aot_status aot_xnnpack_conv(void **slots, const void *w, const void *bias, const
     xnn_operator_t op = NULL;
     enum xnn_status status;
     if (p->type == FLOATS && p->transposed)
-        status = xnn_create_deconvolution2d_nhwc_f32(WINDOW(p), DILATION(p), GROUPS(p), w, bias,
-                                                     p->low, p->high, 0, &op);
+        status = CREATED(deconvolution2d_nhwc_f32, FILTER(p), w, bias, BOUNDS(p));
     else if (p->type == FLOATS)
-        status = xnn_create_convolution2d_nhwc_f32(WINDOW(p), DILATION(p), GROUPS(p), w, bias,
-                                                   p->low, p->high, 0, &op);
+        status = CREATED(convolution2d_nhwc_f32, FILTER(p), w, bias, BOUNDS(p));
     else if (p->type == INT8_CHANNELS)
-        status = xnn_create_convolution2d_nhwc_qc8(WINDOW(p), DILATION(p), GROUPS(p), zx, sx,
-                                                   scales, w, bias, zy, sy, RESULT(p), 0, &op);
+        status =
+            CREATED(convolution2d_nhwc_qc8, FILTER(p), zx, sx, scales, w, bias, zy, sy, RESULT(p));
     else if (p->transposed)
-        status = xnn_create_deconvolution2d_nhwc_qs8(WINDOW(p), DILATION(p), GROUPS(p), zx, sx, sw,
-                                                     w, bias, zy, sy, RESULT(p), 0, &op);
+        status =
+            CREATED(deconvolution2d_nhwc_qs8, FILTER(p), zx, sx, sw, w, bias, zy, sy, RESULT(p));
     else
-        status = xnn_create_convolution2d_nhwc_qs8(WINDOW(p), DILATION(p), GROUPS(p), zx, sx, sw, w,
-                                                   bias, zy, sy, RESULT(p), 0, &op);
+        status = CREATED(convolution2d_nhwc_qs8, FILTER(p), zx, sx, sw, w, bias, zy, sy, RESULT(p));
     return kept(slots, op, status);
 }
 
 aot_status aot_xnnpack_run_conv(void **session, void **slots, void *y, const void *x,
                                 const aot_xnnpack_run_conv_params *p) {
-    const xnn_operator_t op = operator_of(slots);
-    const pthreadpool_t pool = pool_of(session);
     enum xnn_status status;
     if (p->type == FLOATS && p->transposed)
-        status = xnn_setup_deconvolution2d_nhwc_f32(op, SIZE(p), EXTRA(p), x, y, pool);
+        status = SET_UP(deconvolution2d_nhwc_f32, SIZE(p), EXTRA(p));
     else if (p->type == FLOATS)
-        status = xnn_setup_convolution2d_nhwc_f32(op, SIZE(p), x, y, pool);
+        status = SET_UP(convolution2d_nhwc_f32, SIZE(p));
     else if (p->type == INT8_CHANNELS)
-        status = xnn_setup_convolution2d_nhwc_qc8(op, SIZE(p), x, y, pool);
+        status = SET_UP(convolution2d_nhwc_qc8, SIZE(p));
     else if (p->transposed)
-        status = xnn_setup_deconvolution2d_nhwc_qs8(op, SIZE(p), EXTRA(p), x, y, pool);
+        status = SET_UP(deconvolution2d_nhwc_qs8, SIZE(p), EXTRA(p));
     else
-        status = xnn_setup_convolution2d_nhwc_qs8(op, SIZE(p), x, y, pool);
+        status = SET_UP(convolution2d_nhwc_qs8, SIZE(p));
     return executed(session, slots, status);
 }
 
@@ -128,45 +128,44 @@ aot_status aot_xnnpack_pool(void **slots, const aot_xnnpack_pool_params *p) {
     xnn_operator_t op = NULL;
     enum xnn_status status;
     if (p->kind == AVERAGE)
-        status =
-            xnn_create_average_pooling2d_nhwc_f32(WINDOW(p), CHANNELS(p), p->low, p->high, 0, &op);
+        status = CREATED(average_pooling2d_nhwc_f32, WINDOW(p), CHANNELS(p), BOUNDS(p));
     else if (p->kind == MAXIMUM)
-        status = xnn_create_max_pooling2d_nhwc_f32(WINDOW(p), DILATION(p), CHANNELS(p), p->low,
-                                                   p->high, 0, &op);
+        status = CREATED(max_pooling2d_nhwc_f32, WINDOW(p), DILATION(p), CHANNELS(p), BOUNDS(p));
     else if (p->kind == MAXIMUM_INT8)
-        status = xnn_create_max_pooling2d_nhwc_s8(WINDOW(p), DILATION(p), CHANNELS(p), RESULT(p), 0,
-                                                  &op);
+        status = CREATED(max_pooling2d_nhwc_s8, WINDOW(p), DILATION(p), CHANNELS(p), RESULT(p));
     else if (p->kind == MEAN)
-        status = xnn_create_global_average_pooling_nwc_f32(CHANNELS(p), p->low, p->high, 0, &op);
+        status = CREATED(global_average_pooling_nwc_f32, CHANNELS(p), BOUNDS(p));
     else
-        status = xnn_create_global_average_pooling_nwc_qs8(CHANNELS(p), zx, p->scale[0], zy,
-                                                           p->scale[1], RESULT(p), 0, &op);
+        status = CREATED(global_average_pooling_nwc_qs8, CHANNELS(p), zx, p->scale[0], zy,
+                         p->scale[1], RESULT(p));
     return kept(slots, op, status);
 }
 
 aot_status aot_xnnpack_run_pool(void **session, void **slots, void *y, const void *x,
                                 const aot_xnnpack_run_pool_params *p) {
     const size_t batch = (size_t)p->batch, width = (size_t)p->size[0] * (size_t)p->size[1];
-    const xnn_operator_t op = operator_of(slots);
-    const pthreadpool_t pool = pool_of(session);
     enum xnn_status status;
     if (p->kind == AVERAGE)
-        status = xnn_setup_average_pooling2d_nhwc_f32(op, SIZE(p), x, y, pool);
+        status = SET_UP(average_pooling2d_nhwc_f32, SIZE(p));
     else if (p->kind == MAXIMUM)
-        status = xnn_setup_max_pooling2d_nhwc_f32(op, SIZE(p), x, y, pool);
+        status = SET_UP(max_pooling2d_nhwc_f32, SIZE(p));
     else if (p->kind == MAXIMUM_INT8)
-        status = xnn_setup_max_pooling2d_nhwc_s8(op, SIZE(p), x, y, pool);
+        status = SET_UP(max_pooling2d_nhwc_s8, SIZE(p));
     else if (p->kind == MEAN)
-        status = xnn_setup_global_average_pooling_nwc_f32(op, batch, width, x, y, pool);
+        status = SET_UP(global_average_pooling_nwc_f32, batch, width);
     else
-        status = xnn_setup_global_average_pooling_nwc_qs8(op, batch, width, x, y, pool);
+        status = SET_UP(global_average_pooling_nwc_qs8, batch, width);
     return executed(session, slots, status);
 }
 
 /* -- Two operands ------------------------------------------------------------------------------ */
 
-/* Number and name of operators of floats with bounds, without, and of int8
- * values. */
+#define CASE(number, call)                                                                         \
+    case number:                                                                                   \
+        status = call;                                                                             \
+        break;
+
+/* Number and name of operators of floats with bounds, without, and of int8 values. */
 #define BOUNDED(X) X(0, add) X(1, subtract) X(2, multiply) X(3, divide)
 #define UNBOUNDED(X) X(4, maximum) X(5, minimum)
 #define OF_INT8(X) X(6, add) X(7, subtract) X(8, multiply)
@@ -175,24 +174,15 @@ aot_status aot_xnnpack_pair(void **slots, const aot_xnnpack_pair_params *p) {
     xnn_operator_t op = NULL;
     enum xnn_status status = xnn_status_invalid_parameter;
     switch (p->kind) {
-#define CREATE(number, name)                                                                       \
-    case number:                                                                                   \
-        status = xnn_create_##name##_nd_f32(p->low, p->high, 0, &op);                              \
-        break;
+#define CREATE(number, name) CASE(number, CREATED(name##_nd_f32, BOUNDS(p)))
         BOUNDED(CREATE)
 #undef CREATE
-#define CREATE(number, name)                                                                       \
-    case number:                                                                                   \
-        status = xnn_create_##name##_nd_f32(0, &op);                                               \
-        break;
+#define CREATE(number, name) CASE(number, xnn_create_##name##_nd_f32(0, &op))
         UNBOUNDED(CREATE)
 #undef CREATE
 #define CREATE(number, name)                                                                       \
-    case number:                                                                                   \
-        status = xnn_create_##name##_nd_qs8((int8_t)p->zero[0], p->scale[0], (int8_t)p->zero[1],   \
-                                            p->scale[1], (int8_t)p->zero[2], p->scale[2],          \
-                                            RESULT(p), 0, &op);                                    \
-        break;
+    CASE(number, CREATED(name##_nd_qs8, (int8_t)p->zero[0], p->scale[0], (int8_t)p->zero[1],       \
+                         p->scale[1], (int8_t)p->zero[2], p->scale[2], RESULT(p)))
         OF_INT8(CREATE)
 #undef CREATE
     default:
@@ -212,10 +202,8 @@ aot_status aot_xnnpack_run_pair(void **session, void **slots, void *y, const voi
     }
     switch (p->kind) {
 #define SETUP(number, name, type)                                                                  \
-    case number:                                                                                   \
-        status = xnn_setup_##name##_nd_##type(operator_of(slots), rank, left, rank, right, a, b,   \
-                                              y, pool_of(session));                                \
-        break;
+    CASE(number, xnn_setup_##name##_nd_##type(operator_of(slots), rank, left, rank, right, a, b,   \
+                                              y, pool_of(session)))
 #define SETUP_F32(number, name) SETUP(number, name, f32)
 #define SETUP_QS8(number, name) SETUP(number, name, qs8)
         BOUNDED(SETUP_F32)
@@ -230,8 +218,7 @@ aot_status aot_xnnpack_run_pair(void **session, void **slots, void *y, const voi
 
 /* -- One operand ------------------------------------------------------------------------------- */
 
-/* Number and name of operators of floats without parameters, and of int8 values
- * by a table. */
+/* Number and name of operators of floats without parameters. */
 #define PLAIN(X)                                                                                   \
     X(0, abs)                                                                                      \
     X(1, bankers_rounding)                                                                         \
@@ -249,24 +236,13 @@ aot_status aot_xnnpack_unary(void **slots, const void *slope, const aot_xnnpack_
     xnn_operator_t op = NULL;
     enum xnn_status status = xnn_status_invalid_parameter;
     switch (p->kind) {
-#define CREATE(number, name)                                                                       \
-    case number:                                                                                   \
-        status = xnn_create_##name##_nc_f32(CHANNELS(p), 0, &op);                                  \
-        break;
+#define CREATE(number, name) CASE(number, CREATED(name##_nc_f32, CHANNELS(p)))
         PLAIN(CREATE)
 #undef CREATE
-    case CLAMP:
-        status = xnn_create_clamp_nc_f32(CHANNELS(p), p->alpha, p->beta, 0, &op);
-        break;
-    case LEAKY_RELU:
-        status = xnn_create_leaky_relu_nc_f32(CHANNELS(p), p->alpha, 0, &op);
-        break;
-    case ELU:
-        status = xnn_create_elu_nc_f32(CHANNELS(p), p->alpha, 0, &op);
-        break;
-    case PRELU:
-        status = xnn_create_prelu_nc_f32(CHANNELS(p), slope, 0, &op);
-        break;
+        CASE(CLAMP, CREATED(clamp_nc_f32, CHANNELS(p), p->alpha, p->beta))
+        CASE(LEAKY_RELU, CREATED(leaky_relu_nc_f32, CHANNELS(p), p->alpha))
+        CASE(ELU, CREATED(elu_nc_f32, CHANNELS(p), p->alpha))
+        CASE(PRELU, CREATED(prelu_nc_f32, CHANNELS(p), slope))
     default:
         break;
     }
@@ -277,11 +253,7 @@ aot_status aot_xnnpack_run_unary(void **session, void **slots, void *y, const vo
                                  const aot_xnnpack_run_unary_params *p) {
     enum xnn_status status = xnn_status_invalid_parameter;
     switch (p->kind) {
-#define SETUP(number, name, type)                                                                  \
-    case number:                                                                                   \
-        status = xnn_setup_##name##_nc_##type(operator_of(slots), (size_t)p->rows, x, y,           \
-                                              pool_of(session));                                   \
-        break;
+#define SETUP(number, name, type) CASE(number, SET_UP(name##_nc_##type, (size_t)p->rows))
         PLAIN(SETUP_F32)
         SETUP_F32(CLAMP, clamp)
         SETUP_F32(LEAKY_RELU, leaky_relu)
@@ -304,8 +276,7 @@ aot_status aot_xnnpack_resize(void **slots, const aot_xnnpack_resize_params *p) 
 
 aot_status aot_xnnpack_run_resize(void **session, void **slots, void *y, const void *x,
                                   const aot_xnnpack_run_resize_params *p) {
-    return executed(session, slots,
-                    xnn_setup_resize_bilinear2d_nhwc_f32(operator_of(slots), SIZE(p),
-                                                         (size_t)p->result[0], (size_t)p->result[1],
-                                                         x, y, pool_of(session)));
+    return executed(
+        session, slots,
+        SET_UP(resize_bilinear2d_nhwc_f32, SIZE(p), (size_t)p->result[0], (size_t)p->result[1]));
 }

@@ -13,7 +13,6 @@ import numpy as np
 from aot.vendor import (
     F32,
     Backend,
-    Case,
     Layout,
     Match,
     NodeRef,
@@ -27,6 +26,7 @@ from aot.vendor import (
     channels_last,
     outside_of_quantised,
 )
+from aot.vendor.xnnpack.cases import CASES
 
 #: The conditions of a check, each with the reason why the library cannot compute a match.
 Checks = Iterable[tuple[bool, str]]
@@ -53,15 +53,14 @@ def declare(
     checks: Sequence[Callable[[Match], Checks]],
     lower: Callable[[Recorder, Match], None],
     layouts: Callable[[Match, dict[str, Layout], int], dict[str, Layout]],
-    cases: Callable[[], Iterable[Case]] = tuple,
 ) -> None:
-    """Add the pattern `graph` to the backend."""
+    """Add the pattern `graph` with its cases to the backend."""
     made = Pattern(name, graph, "xnnpack", folder=FOLDER, header=HEADER)
     for check in checks:
         made.check(check)
     made.lower(lower)
     made.layouts(layouts)
-    made.cases(cases)
+    made.cases(CASES[name])
     backend.patterns.append(made)
 
 
@@ -131,6 +130,11 @@ def extents(value: ValueRef) -> tuple[int, ...]:
     return (1,) * (4 - value.rank) + value.shape[2:]
 
 
+def stored(m: Match) -> Fields:
+    """Fields of the images x: how many there are, [height, width], channels."""
+    return {"batch": m.x.shape[0], "size": extents(m.x), "channels": m.x.shape[1]}
+
+
 def image(m: Match) -> tuple[bool, str]:
     """The condition of the rank of x."""
     return m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
@@ -147,8 +151,7 @@ def windows(m: Match, node: NodeRef, kernel: Sequence[int]) -> Fields:
     after = [(n - 1) * s + (k - 1) * d + 1 - b - whole for n, whole, k, s, d, b, _ in axes]
     extra, pads = [max(0, -a) for a in after], [max(0, a) for a in after]
     return {
-        "batch": m.x.shape[0],
-        "size": extents(m.x),
+        **stored(m),
         "kernel": window.kernel,
         "stride": window.strides,
         "dilation": window.dilations,
@@ -167,9 +170,11 @@ def bounds_of(m: Match) -> Fields:
 def ordered_bounds(m: Match) -> Checks:
     """The checks that the bounds of a Clip are constants in order."""
     bounds, given = bounds_of(m), [m.values.get(n) for n in ("low", "high")]
-    known = all(v is None or v.is_const for v in given)
     return [
-        (known, "a bound of Clip is computed at run time (needs a constant)"),
+        (
+            all(v is None or v.is_const for v in given),
+            "a bound of Clip is computed at run time (needs a constant)",
+        ),
         (bounds["low"] < bounds["high"], f"bounds {list(bounds.values())} (need to be in order)"),
     ]
 
@@ -187,5 +192,5 @@ def integers(m: Match, record: Any, conditions: Checks, more: Callable[[Any], Ch
     if not all(ok for ok, _ in found):
         return found
     made = record.of(m)
-    (low, high) = made.limits
-    return [*found, (low < high, f"a result that is {low} everywhere"), *more(made)]
+    several = len(set(made.limits)) > 1, f"a result that is {made.limits[0]} everywhere"
+    return [*found, several, *more(made)]

@@ -37,17 +37,8 @@ from aot.vendor.xnnpack.base import (
     integers,
     last,
     run,
+    stored,
     windows,
-)
-from aot.vendor.xnnpack.cases import (
-    mean_cases,
-    pair_cases,
-    pool_cases,
-    prelu_cases,
-    qmaxpool_cases,
-    resize_cases,
-    softmax_cases,
-    unary_cases,
 )
 
 #: Operators of one operand by their numbers in aot_xnnpack.c; Mul is one of a value by itself.
@@ -84,8 +75,7 @@ def window_fits(m: Match) -> Checks:
     indices = [v for v in m.pool.ir.outputs[1:] if v.name and (v.uses() or v.is_graph_output())]
     kernel, pads, dilations = (pool_fields(m)[n] for n in ("kernel", "pad", "dilation"))
     inside = min(pads) >= 0 and all(p < k for p, k in zip(pads, kernel[::-1] * 2, strict=False))
-    average, padded = m.pool.op_type == "AveragePool", any(pads)
-    plain = max(dilations) == 1 or not (average or padded)
+    average, padded, dense = m.pool.op_type == "AveragePool", any(pads), max(dilations) == 1
     return [
         image(m),
         (dtype in ("float32", "int8"), f"x is of {dtype} (needs float32 or int8)"),
@@ -94,7 +84,7 @@ def window_fits(m: Match) -> Checks:
         (0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"),
         (math.prod(kernel) > 1, "a window of one position"),
         (inside, f"pads {list(pads)} (need to be smaller than the window {list(kernel)})"),
-        (plain, f"dilations {list(dilations)} (need to be 1)"),
+        (dense or not (average or padded), f"dilations {list(dilations)} (need to be 1)"),
         (not (average and padded and m.pool.attr("count_include_pad", 0)), "padding that counts"),
     ]
 
@@ -103,8 +93,7 @@ def to_pool(c: Recorder, m: Match) -> None:
     """Record pooling in windows."""
     int8, ends = m.x.dtype is S8, {"low": -128.0, "high": 127.0}
     kind = MAXIMUM + int8 if "Max" in m.pool.op_type else AVERAGE
-    fields = {**pool_fields(m), **(ends if int8 else bounds_of(m))}
-    run(c, m, "pool", [m.x], kind=kind, channels=m.x.shape[1], **fields)
+    run(c, m, "pool", [m.x], kind=kind, **pool_fields(m), **(ends if int8 else bounds_of(m)))
 
 
 def mean_fits(m: Match) -> Checks:
@@ -118,25 +107,22 @@ def mean_fits(m: Match) -> Checks:
 def qmean_fits(m: Match) -> Checks:
     """Checks of a mean of int8 over all positions."""
     windowed = "an average in windows (the library has it of unsigned values only)"
-    conditions = (image(m), (m.pool.op_type != "AveragePool", windowed))
-    every = *conditions, *QuantisedPool.checks(m, (S8,))
+    every = image(m), (m.pool.op_type != "AveragePool", windowed), *QuantisedPool.checks(m, (S8,))
     return integers(m, QuantisedPool, every, lambda p: [within(MEANS, float(p.x.s / p.y.s))])
 
 
 def within(powers: tuple[int, int], *quotients: float) -> tuple[bool, str]:
     """The condition of quotients of scales."""
-    low, high = powers
-    fits = all(2.0**low <= q < 2.0**high for q in quotients)
-    return fits, f"quotients of scales {quotients} (need 2^{low} to 2^{high})"
+    fits = all(2.0 ** powers[0] <= q < 2.0 ** powers[1] for q in quotients)
+    return fits, "quotients of scales {} (need 2^{} to 2^{})".format(quotients, *powers)
 
 
 def to_mean(c: Recorder, m: Match) -> None:
     """Record a mean over all positions, of floats or of quantised values."""
     found = QuantisedPool.of(m) if m.x.dtype is S8 else None
     how = bounds_of(m) if found is None else codes(found.limits, found.x, found.y)
-    how["kind"] = MEAN if found is None else MEAN_INT8
-    where = {"batch": m.x.shape[0], "size": extents(m.x), "channels": m.x.shape[1]}
-    run(c, m, "pool", [m.x], macs=math.prod(m.x.shape), **where, **how)
+    kind = MEAN if found is None else MEAN_INT8
+    run(c, m, "pool", [m.x], macs=math.prod(m.x.shape), kind=kind, **stored(m), **how)
 
 
 def rows_axis(m: Match) -> int:
@@ -147,12 +133,14 @@ def rows_axis(m: Match) -> int:
 def rows_fit(m: Match) -> Checks:
     """Checks of a Softmax, or of a PRelu with constant slopes, along channels or the last axis."""
     axis, slope, rank = rows_axis(m), m.values.get("slope"), m.x.rank
-    fits = axis == rank - 1 or (axis == 1 and rank <= 5)
     channels = (1, *m.x.shape[1:2], *(1,) * (rank - 2))
     shape = channels if slope is None else (1,) * (rank - slope.rank) + slope.shape
     constant = shape in (channels, (1,) * rank) and (slope is None or slope.is_const)
     return [
-        (fits and rank > 0, f"axis {axis} of {list(m.x.shape)} (needs channels or the last)"),
+        (
+            rank > 0 and axis in (rank - 1, 1 if rank <= 5 else rank - 1),
+            f"axis {axis} of {list(m.x.shape)} (needs channels or the last)",
+        ),
         (constant, f"a slope of {list(shape)} (needs constants, one for all or per channel)"),
     ]
 
@@ -162,13 +150,27 @@ def rows_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
     return last("x", "y")(m, incoming, vlen) if rows_axis(m) < m.x.rank - 1 else {}
 
 
+def elements(c: Recorder, m: Match, op_type: str, slope: Operand = None, **fields: Any) -> None:
+    """Record the operator of one operand that is called `op_type`; the result may be in place."""
+    run(
+        c,
+        m,
+        "unary",
+        [m.x],
+        [slope],
+        [m.x],
+        macs=fields["rows"] * fields["channels"],
+        kind=UNARY.index(op_type),
+        **fields,
+    )
+
+
 def to_rows(c: Recorder, m: Match) -> None:
     """Record a Softmax or a PRelu."""
     channels, n, slope = m.x.shape[rows_axis(m)], math.prod(m.x.shape), m.values.get("slope")
     each = np.zeros(1) if slope is None else np.ravel(slope.data)  # type: ignore[arg-type]
     given = c.const(np.ascontiguousarray(np.broadcast_to(each, channels), np.float32), "slope")
-    fields = {"kind": UNARY.index(m.root.op_type), "rows": n // channels, "channels": channels}
-    run(c, m, "unary", [m.x], [given], [m.x], macs=n, **fields)
+    elements(c, m, m.root.op_type, given, rows=n // channels, channels=channels)
 
 
 def to_unary(c: Recorder, m: Match) -> None:
@@ -176,8 +178,7 @@ def to_unary(c: Recorder, m: Match) -> None:
     op_type, n = m.root.op_type, math.prod(m.x.layout.physical(m.x.shape))
     factor = float(np.float32(m.root.attr("alpha", FACTORS.get(op_type, 0.0))))
     alpha, beta = (factor, 0.0) if op_type in FACTORS else bounds_of(m).values()
-    fields = {"kind": UNARY.index(CLAMPS.get(op_type, op_type)), "alpha": alpha, "beta": beta}
-    run(c, m, "unary", [m.x], [None], [m.x], n, rows=1, channels=n, **fields)
+    elements(c, m, CLAMPS.get(op_type, op_type), rows=1, channels=n, alpha=alpha, beta=beta)
 
 
 def factor_fits(m: Match) -> Checks:
@@ -203,16 +204,14 @@ def resize_fits(m: Match) -> Checks:
     """Checks of a linear Resize of positions."""
     spec, how = Resize.of(m), m.root.attr("coordinate_transformation_mode", "half_pixel")
     plain = spec.mode == "linear" and how != "tf_crop_and_resize" and not spec.antialias
-    known = plain and all(ok for ok, _ in spec.checks())
-    fits = known and all(p.axis >= 2 for p in spec.plans()) and resize_flags(m) is not None
+    known = plain and all(ok for ok, _ in spec.checks()) and all(p.axis > 1 for p in spec.plans())
     text = f"mode {spec.mode!r}, positions {how!r} (needs linear ones that the library has)"
-    return [image(m), *spec.checks(), (fits, text)]
+    return [image(m), *spec.checks(), (known and resize_flags(m) is not None, text)]
 
 
 def to_resize(c: Recorder, m: Match) -> None:
     """Record a bilinear Resize."""
-    ends = {"size": extents(m.x), "result": extents(m.y), "channels": m.x.shape[1]}
-    run(c, m, "resize", [m.x], batch=m.x.shape[0], flags=resize_flags(m) or 0, **ends)
+    run(c, m, "resize", [m.x], **stored(m), result=extents(m.y), flags=resize_flags(m) or 0)
 
 
 def pair_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
@@ -239,13 +238,12 @@ def operand(c: Recorder, m: Match, value: ValueRef) -> tuple[Operand, tuple[int,
 def to_pair(c: Recorder, m: Match) -> None:
     """Record an operation of two tensors, of floats or of quantised values."""
     found = QuantisedPair.of(m) if "sy" in m.values else None
-    kind = PAIRS.index(m.op.op_type) + OF_INT8 * bool(found)
     how = codes(found.limits, found.a, found.b, found.y) if found else bounds_of(m)
     (a, left), (b, right) = (operand(c, m, v) for v in (m.a, m.b))
     whole, both = m.y.layout.physical(m.y.shape) or (1,), ((m.a, left), (m.b, right))
     places = [v for v, s in both if s == whole and not v.is_const and m.a.ir is not m.b.ir]
-    shapes = {"kind": kind, "rank": len(whole), "a": left, "b": right}
-    run(c, m, "pair", [a, b], (), places, macs=math.prod(whole), **shapes, **how)
+    how |= {"kind": PAIRS.index(m.op.op_type) + OF_INT8 * bool(found), "rank": len(whole)}
+    run(c, m, "pair", [a, b], (), places, macs=math.prod(whole), a=left, b=right, **how)
 
 
 def pair_fits(m: Match) -> Checks:
@@ -267,7 +265,7 @@ def _scales(pair: QuantisedPair) -> tuple[bool, str]:
 
 _x, _pair, _roi = wildcard("x"), tuple(map(wildcard, "ab")), ("roi", "scales", "sizes")
 _positions, _pool, _op = last("x", "y"), {"_outputs": ["pool"]}, {"_outputs": ["op"]}
-for _name, _graph, _checks, _lower, _layouts, _cases in (
+for _name, _graph, _checks, _lower, _layouts in (
     (
         "pool",
         activated(
@@ -276,9 +274,8 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (*FLOATS, window_fits),
         to_pool,
         _positions,
-        pool_cases,
     ),
-    ("qmaxpool", OP.MaxPool(_x, **_pool), (window_fits,), to_pool, _positions, qmaxpool_cases),
+    ("qmaxpool", OP.MaxPool(_x, **_pool), (window_fits,), to_pool, _positions),
     (
         "mean",
         activated(
@@ -290,7 +287,6 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (*FLOATS, mean_fits),
         to_mean,
         _positions,
-        mean_cases,
     ),
     (
         "qmean",
@@ -298,16 +294,14 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (qmean_fits,),
         to_mean,
         _positions,
-        QuantisedPool.average_cases,
     ),
-    ("softmax", OP.Softmax(_x), (*FLOATS, rows_fit), to_rows, rows_layouts, softmax_cases),
+    ("softmax", OP.Softmax(_x), (*FLOATS, rows_fit), to_rows, rows_layouts),
     (
         "prelu",
         OP.PRelu(_x, wildcard("slope")),
         (*FLOATS, rows_fit),
         to_rows,
         rows_layouts,
-        prelu_cases,
     ),
     (
         "resize",
@@ -315,7 +309,6 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (*FLOATS, resize_fits),
         to_resize,
         _positions,
-        resize_cases,
     ),
     (
         "unary",
@@ -327,7 +320,6 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (*FLOATS, factor_fits),
         to_unary,
         lambda m, incoming, vlen: {"x": incoming["x"], "y": Layout(incoming["x"].block)},
-        unary_cases,
     ),
     (
         "pair",
@@ -335,7 +327,6 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (*FLOATS, pair_fits),
         to_pair,
         pair_layouts,
-        pair_cases,
     ),
     (
         "extremum",
@@ -343,7 +334,6 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (*FLOATS, pair_fits),
         to_pair,
         pair_layouts,
-        pair_cases,
     ),
     (
         "qpair",
@@ -351,7 +341,6 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (pair_fits, qpair_fits),
         to_pair,
         pair_layouts,
-        QuantisedPair.cases,
     ),
 ):
-    declare(_name, _graph, _checks, _lower, _layouts, _cases)
+    declare(_name, _graph, _checks, _lower, _layouts)

@@ -8,25 +8,19 @@ same kernels, and has scales per channel for convolutions only.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from aot.vendor import (
     OP,
     S8,
-    Case,
     Match,
     MatrixProduct,
     QuantisedProduct,
     Recorder,
     activated,
-    case,
     either,
-    f32,
     quantised,
-    quantised_values,
     wildcard,
 )
 from aot.vendor.xnnpack.base import (
@@ -42,7 +36,6 @@ from aot.vendor.xnnpack.base import (
     run,
     windows,
 )
-from aot.vendor.xnnpack.cases import dense_cases
 
 
 def conv_fields(m: Match) -> Fields:
@@ -54,23 +47,19 @@ def conv_fields(m: Match) -> Fields:
 
 def rows_fields(rows: int, depth: int, columns: int) -> Fields:
     """Fields of a product of [rows, depth] by [depth, columns]."""
-    fields: Fields = dict.fromkeys(("kernel", "stride", "dilation"), (1, 1))
-    return {**fields, "batch": 1, "size": (rows, 1), "groups": 1, "channels": (depth, columns)}
+    sizes = {"batch": 1, "size": (rows, 1), "groups": 1, "channels": (depth, columns)}
+    return sizes | dict.fromkeys(("kernel", "stride", "dilation"), (1, 1))
 
 
 def conv_fits(m: Match) -> Checks:
     """Checks of the window of a convolution, and that weights and bias are constant."""
-    fields, pads, b = (
-        conv_fields(m),
-        [int(p) for p in m.conv.attr("pads") or [0]],
-        m.values.get("b"),
-    )
-    extra = zip(fields.get("extra", ()), fields["stride"], strict=False)
+    fields, pads = conv_fields(m), [int(p) for p in m.conv.attr("pads") or [0]]
+    given, ends = (m.w, m.values.get("b")), (fields.get("extra", ()), fields["stride"])
     return [
         image(m),
-        (m.w.is_const and (b is None or b.is_const), "weights or bias that a run computes"),
+        (all(v is None or v.is_const for v in given), "weights or bias that a run computes"),
         (min(pads) >= 0, f"pads {pads} (need 0 or more)"),
-        (all(e < s for e, s in extra), "output padding of a whole stride"),
+        (all(e < s for e, s in zip(*ends, strict=False)), "output padding of a whole stride"),
     ]
 
 
@@ -78,8 +67,8 @@ def to_conv(c: Recorder, m: Match) -> None:
     """Record a convolution of floats; of weights the channels of x come last."""
     w, fields = np.asarray(m.w.data), conv_fields(m)
     if "transposed" in fields:
-        w = w.reshape(fields["groups"], -1, *w.shape[1:]).swapaxes(1, 2)
-        w = w.reshape(-1, *w.shape[2:])
+        groups, depth, window = fields["groups"], fields["channels"][0], w.shape[2:]
+        w = w.reshape(groups, depth, -1, *window).swapaxes(1, 2).reshape(-1, depth, *window)
     b = None if m.b is None else c.const(np.asarray(m.b.data), "b")
     given = c.const(np.ascontiguousarray(np.moveaxis(w, 1, -1)), "w"), b, None
     run(c, m, "conv", [m.x], given, macs=macs_of(m, fields), **fields, **bounds_of(m))
@@ -134,38 +123,9 @@ def to_product(c: Recorder, m: Match) -> None:
     run(c, m, "conv", [m.x], given, macs=macs_of(m, fields), **fields)
 
 
-def conv_cases() -> Iterator[Case]:
-    """Dense, grouped and per channel, strided, dilated, on one axis; transposed it is the same."""
-    for shape, kernel, attrs in (
-        ((2, 5, 9, 8), (5, 5, 3, 3), {"pads": [1, 1, 1, 1]}),
-        ((1, 6, 7, 9), (6, 3, 3, 2), {"group": 2, "strides": [2, 1], "pads": [0, 1, 2, 0]}),
-        ((1, 3, 11), (3, 3, 4), {"strides": [3]}),
-    ):
-        named: dict[str, Any] = {f"conv.{k}": v for k, v in attrs.items()}
-        w = f32(*kernel, low=-0.3, high=0.3, seed=1)
-        yield case(f32(*shape), w, f32(kernel[0], seed=2), const=(1, 2), **named)
-
-
-def transposed_cases() -> Iterator[Case]:
-    """The cases of convolutions without groups, which onnx.reference does not transpose."""
-    return (c for c in conv_cases() if "conv.group" not in c.attrs)
-
-
-def one_scale_cases() -> Iterator[Case]:
-    """Quantised transposed convolutions whose weights have one scale, which the library needs."""
-    x, w = quantised_values(1, 5, 4, 3), quantised_values(5, 6, 3, 3)
-    for steps in ([1, 1], [2, 2]):
-        named: dict[str, Any] = {"conv.strides": steps, "conv.pads": [1, 1, 1, 1]}
-        yield QuantisedProduct.example(x, w, 1, per_channel=False, **named)
-
-
-CONVOLUTIONS: dict[str, Any] = {
-    "Conv": QuantisedProduct.conv_cases,
-    "ConvTranspose": one_scale_cases,
-}
 _dot = OP.MatMul(wildcard("a"), wildcard("b"), _outputs=["node"])
 _gemm = OP.Gemm(*map(wildcard, "abc"), _outputs=["node"], _optional=1)
-for _name, _graph, _checks, _lower, _layouts, _examples in (
+for _name, _graph, _checks, _lower, _layouts in (
     *(
         (
             op.lower(),
@@ -173,9 +133,8 @@ for _name, _graph, _checks, _lower, _layouts, _examples in (
             (*FLOATS, conv_fits),
             to_conv,
             last("x", "y"),
-            conv_cases if op == "Conv" else transposed_cases,
         )
-        for op in CONVOLUTIONS
+        for op in ("Conv", "ConvTranspose")
     ),
     *(
         (
@@ -184,9 +143,8 @@ for _name, _graph, _checks, _lower, _layouts, _examples in (
             (conv_fits, product_fits),
             to_product,
             last("x", "y"),
-            examples,
         )
-        for op, examples in CONVOLUTIONS.items()
+        for op in ("Conv", "ConvTranspose")
     ),
     (
         "dense",
@@ -194,7 +152,6 @@ for _name, _graph, _checks, _lower, _layouts, _examples in (
         (*FLOATS, dense_fits),
         to_dense,
         last(),
-        dense_cases,
     ),
     (
         "qdense",
@@ -202,7 +159,6 @@ for _name, _graph, _checks, _lower, _layouts, _examples in (
         (product_fits,),
         to_product,
         last(),
-        QuantisedProduct.dense_cases,
     ),
 ):
-    declare(_name, _graph, _checks, _lower, _layouts, _examples)
+    declare(_name, _graph, _checks, _lower, _layouts)
