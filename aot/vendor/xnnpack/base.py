@@ -192,5 +192,5 @@ def integers(m: Match, record: Any, conditions: Checks, more: Callable[[Any], Ch
     if not all(ok for ok, _ in found):
         return found
     made = record.of(m)
-    several = len(set(made.limits)) > 1, f"a result that is {made.limits[0]} everywhere"
-    return [*found, several, *more(made)]
+    several = made.limits[0] < made.limits[1]
+    return [*found, (several, f"a result that is {made.limits[0]} everywhere"), *more(made)]
