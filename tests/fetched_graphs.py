@@ -17,7 +17,7 @@ def layers(seed: int = 0) -> onnx.ModelProto:
 
     def weights(*shape: int, axis: int = 0) -> str:
         data = rng.normal(0, 7, shape).round().clip(-127, 127).astype(np.int8)
-        steps = rng.uniform(0.001, 0.002, shape[axis]).astype(np.float32)
+        steps = rng.uniform(0.01, 0.02, shape[axis]).astype(np.float32)
         return net.dq(net.const(data), steps, np.zeros(shape[axis], np.int8), axis=axis)
 
     def quantised(x: str) -> str:
