@@ -130,6 +130,7 @@ def test_bad_configurations_are_named(said: BackendOptions, words: str) -> None:
         (("CDist", "x z", "y", {"metric": "taxi"}), [2, 1], TensorProto.FLOAT, "onnxruntime"),
         (("DynamicTimeWarping", "x", "y"), [2, 3], TensorProto.FLOAT, "one row or one column"),
         (("BifurcationDetector", "x x z x", "y v"), [3], TensorProto.INT64, "predicted tokens"),
+        (("SparseAttention", "x x x x x x x x x", "y"), [2], TensorProto.FLOAT, "over its inputs"),
     ],
 )
 def test_a_node_that_onnxruntime_cannot_compute_is_named(
@@ -145,7 +146,13 @@ def test_a_node_that_onnxruntime_cannot_compute_is_named(
     kinds = dict.fromkeys("xzy", kind)
     proto = model([named], inputs, {"y": None}, None, kinds, domains=("com.microsoft",))
     onnx.save(proto, tmp_path / "net.onnx")
-    command = [str(tmp_path / "net.onnx"), "-o", str(tmp_path / "out"), "--backend", "ort"]
+    command = [
+        str(tmp_path / "net.onnx"),
+        "-o",
+        str(tmp_path / "out"),
+        "--backend",
+        f"ort:{named[0]}",
+    ]
     assert aotc([*command, "--no-configure"]) != 0
     text = capsys.readouterr().err
     assert words in text and f"node n0_{row[0]}" in text

@@ -35,12 +35,19 @@ NAME, HEADER, FOLDER = "ort", "aot_ort.h", Path(__file__).parent
 Inputs = tuple[ValueRef | None, ...]
 #: Operators that portable C does not compute and onnxruntime does, of fixed sizes.
 OTHERS = tuple(f"com.microsoft.{name}" for name in CASES)
-#: Those whose data decide the size of a result: for which inputs they do not, and that in words.
-SIZES: dict[str, tuple[Callable[[Inputs], bool], str]] = {
-    "BifurcationDetector": (lambda inputs: len(inputs) < 4, "no predicted tokens"),
-    "DynamicTimeWarping": (
+#: Operators that a region cannot compute for all inputs: for which it can, why not for others.
+CONDITIONS: dict[str, tuple[Callable[[Inputs], bool], str]] = {
+    "com.microsoft.BifurcationDetector": (
+        lambda inputs: len(inputs) < 4,
+        "data decide the size of its result (needs no predicted tokens)",
+    ),
+    "com.microsoft.DynamicTimeWarping": (
         lambda inputs: inputs[0] is not None and 1 in inputs[0].shape[-2:],
-        "one row or one column",
+        "data decide the size of its result (needs one row or one column)",
+    ),
+    "com.microsoft.SparseAttention": (
+        lambda inputs: False,
+        "onnxruntime writes its results over its inputs (they lie beside them in a bundle)",
     ),
 }
 #: The inputs and the outputs that one call can name, and the axes of each.
@@ -73,13 +80,13 @@ def fits(m: Match) -> Iterable[tuple[bool, str]]:
 def types_of(node: NodeRef, inputs: Inputs) -> list[tuple[tuple[int, ...], DType]]:
     """(shape, element type) of each result that onnxruntime computes for inputs that are zero.
 
-    UnsupportedError with the node where onnxruntime computes none, data decide a size, or a result
-    has elements that the compiler does not know.
+    UnsupportedError with the node where onnxruntime computes none, a condition of the operator does
+    not hold, or a result has elements that the compiler does not know.
     """
     where = f"node {node.onnx_name}"
-    fixed, needed = SIZES.get(node.op_type, (len, ""))
-    if not fixed(inputs):
-        raise UnsupportedError(f"data decide the size of its result (needs {needed})", where)
+    condition = CONDITIONS.get(f"{node.ir.domain}.{node.op_type}")
+    if condition is not None and not condition[0](inputs):
+        raise UnsupportedError(condition[1], where)
     try:
         return [(a.shape, DType.from_numpy(a.dtype)) for a in computed(node)]
     except UnsupportedError as refused:
