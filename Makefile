@@ -79,9 +79,10 @@ full-tests: $(VENV)/.test build/axe build/arm64
 full-bench: $(VENV)/.test
 	$(PY) benchmarks/all.py
 
-fresh: ## the wheel in fresh environments, with the oldest and the newest dependencies
+fresh: ## the wheel in fresh environments: oldest and newest dependencies, and no compiler in sight
 	scripts/fresh.sh $(PYTHON) lowest-direct
 	scripts/fresh.sh $(PYTHON) highest
+	scripts/without_compiler.sh $(PYTHON)
 
 stack-check: $(VENV)/.test
 	$(PY) benchmarks/stack.py --check
