@@ -189,6 +189,7 @@ def memory(levels: Sequence[Level], constants: Sequence[Constants]) -> Mapping[s
         "optimal": largest.optimal,
         "schedule_optimal": largest.schedule_optimal,
         "portable_arena_bytes": largest.arena_bytes,
+        "memories": [{"name": "arena", "bytes": largest.arena_bytes}],
         "alignment": max(v.plan.alignment for v in levels),
         "constants_bytes": stored_bytes(constants),
         "stack_bytes": None if None in stacks else max(s for s in stacks if s is not None),

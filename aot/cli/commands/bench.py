@@ -42,5 +42,7 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
     texts = [f"{built.name}: {timing.text()}"]
     texts += [summary(performance, args.per_node) for performance in accelerator]
     if nodes:
+        levels = built.manifest.get("levels", ())
+        texts += [f"calls of the first level, {v['name']}:" for v in levels[:1]]
         texts.append(nodes_text(nodes, built.board))
     return Answer(None, "\n".join(texts))
