@@ -44,7 +44,7 @@ def chromium(page: Path, *options: str, dark: bool = False) -> str:
     """Open a page; what the browser prints."""
     words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     words += ["--blink-settings=preferredColorScheme=0"] if dark else []
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         words = [browser(), *words, f"--user-data-dir={profile}", *options, page.resolve().as_uri()]
         return subprocess.run(words, capture_output=True, text=True, timeout=300).stdout
 

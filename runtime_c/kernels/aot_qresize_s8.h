@@ -168,7 +168,7 @@ AOT_INLINE void aot_qresize_vector(int8_t *y, const aot_qresize_tap *tap, int32_
         number += part;
         sum += d * tap[t].weight;
     }
-    half = (aot_vi)((sum & ((1 << u->shift) - 1)) == 0);
+    half = (aot_vi)((sum & aot_viset1((1 << u->shift) - 1)) == 0);
     q = (half & aot_qvec_round(number / u->y)) | (~half & (sum >> u->shift));
     aot_qvec_narrow(y, aot_qvec_within(q + p->y_zero, p->lo, p->hi));
 }

@@ -22,7 +22,7 @@ from aot.vendor.dnnl import backend, int8_products
 PATTERNS = [p for p in backend.patterns if p.name in vars(int8_products)]
 #: How many cases of the portable patterns the library cannot compute: 16-bit quantised values,
 #: weights that do not fit int8 less their zero points.
-REFUSED = {"qconv": 3, "qdense": 2}
+REFUSED = {"qconv": 4, "qdense": 3}
 
 
 def quantised_parts() -> tuple[list[merged.Part], dict[str, list[str]]]:
