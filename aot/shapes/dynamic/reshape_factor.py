@@ -248,6 +248,9 @@ def _repacked(x: DynamicDims, node: ir.Node, data: ir.Value, target: ir.Value, z
         limits = x.interval(target) if item is None else None
         if limits is not None and limits.low[i] > 0:
             bound = int(min(float(bound), float(limits.high[i])))
+        # Without elements one size is 0, which says nothing of the others.
+        if not count and item is None:
+            raise no_bound(node, f'"{original_name(target)}" can be any shape without elements')
         result.append(bound)
         axes[i] = x.new(x.at(node, wanted, i), bound)
     # A bound far above the data would take memory for nothing.
