@@ -160,7 +160,9 @@ def served(
 
 def searched(site: Path, words: Sequence[str]) -> Mapping[str, list[list[str]]]:
     """For each of `words` the pages that search shows, best first, as visible links."""
-    with served(site, words) as (address, done, found), tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+    # The browser may still write when it is told to end.
+    folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    with served(site, words) as (address, done, found), folder as profile:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
         quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         with subprocess.Popen([browser(), *options, address], **quiet) as shown:
