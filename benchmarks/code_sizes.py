@@ -75,7 +75,7 @@ class Sized:
     known: str | None
     nbytes: int
     helpers: dict[str, int]
-    library: set[str]
+    symbols: set[str]
 
 
 def loaded(section: Any) -> bool:
@@ -357,10 +357,10 @@ def measure(target: Target, only: tuple[str, ...], folder: Path) -> dict[str, An
             own["told"] = found
         else:
             own["fixed"][each.known] = found
-        own["library"] = sorted({*own["library"], *each.library})
+        own["library"] = sorted({*own["library"], *each.symbols})
         for name, size in each.helpers.items():
             helpers[name] = max(size, helpers.get(name, 0))
-        needs.update({name: libraries.needs(name) for name in each.library})
+        needs.update({name: libraries.needs(name) for name in each.symbols})
     used = {u for names in needs.values() for u in names}
     table = rest(target, libraries, kernels, folder)
     return {
