@@ -85,6 +85,7 @@ def spell_arena(
         for name in _placed(program, plan):
             macros.buffer(program, name)
     named = [n for owner, n in macros.arena if owner == program.name]
+    # In the order of places, neighbours in the table are neighbours in memory.
     used = sorted(named, key=lambda n: (arena_offset(program, plan, n) or 0, n))
     if not used:
         return []

@@ -53,6 +53,7 @@ def numbered(spelling: Spelling, specialise: str) -> list[tuple[int, str]]:
     for index, call in enumerate(spelling.program.calls):
         if index in segments:
             steps.append((index, _rows(spelling, segments[index])))
+        # The loop over the rows of its segment makes this call.
         if call.region == STREAMED:
             continue
         if call.bodies:
@@ -63,6 +64,7 @@ def numbered(spelling: Spelling, specialise: str) -> list[tuple[int, str]]:
             steps.append((index, f"{note}\n{made}"))
         elif call.region < 0:
             steps.append((index, step(spelling, index, call)))
+        # The vendor computes a region by one function, so its first call stands for all of them.
         elif call.region != last:
             steps.append((index, region(spelling, call)))
         last = call.region
@@ -202,6 +204,7 @@ def _loop(spelling: Spelling, call: Call, name: str) -> list[str]:
         "    int64_t i;",
         f"    const int64_t steps = {_count(spelling, call)};",
     ]
+    # A Loop can end by its condition, a Scan never does.
     if steps.go:
         lines.append("    unsigned char go = 1;")
     lines += _copies(spelling, call, body, first=True)

@@ -73,6 +73,7 @@ def body(call: Call, labels: Sequence[str], params: str, statement: Sequence[str
     lines += ["    int32_t first, end;"]
     lines += [_begin(f, labels) for f in call.fetches]
     lines += ["    for (first = 0; first < units; first = end) {"]
+    # The parameters are constants that tell of all units, so a block's are set in a copy.
     if split.fields and call.params:
         lines += [f"    {line}" for line in _copied(call.params, params)]
     lines += ["        end = units - first < step ? units : first + step;"]
@@ -125,6 +126,7 @@ def _block(fetch: Fetch, labels: Sequence[str]) -> list[str]:
         given = f"(end - first) * size{number}, {fetch.size}, {int(fetch.runs)}"
         return [f"        aot_unpack_take(&from{number}, {into}, {given});"]
     size, room = f"(size_t)size{number}", f"(size_t)step * (size_t)size{number}"
+    # Two halves in turn: the kernel works on one while the next block is copied to the other.
     odd = f"(first / step) % 2 * (int32_t)({room})"
     return [
         f"        block{number} = (unsigned char *){into} + {odd};",

@@ -77,6 +77,7 @@ def spell_specs(program: Program) -> str:
     for what, tensors in (("input", inputs(program)), ("output", outputs(program))):
         rows = []
         for t in tensors:
+            # A row names the place of its dimensions, so it is made before these are added.
             rows.append(_spec(len(extents), t))
             extents += [ctext.integer(d) for d in t.shape]
         specs.append(_table("aot_spec", f"{name}_{what}_specs", rows or ["{0, 0, 0, 0, 1, 0}"]))
@@ -170,6 +171,7 @@ def _pushed(program: Program) -> dict[str, object]:
     tensor, call = program.tensors[program.pushed], program.calls[0]
     assert call.params is not None
     assert call.rowwise is not None
+    # The first call is the one that takes rows, so its parameters are sizes of the input.
     size: dict[str, Any] = dict(call.params.fields)
     height, lines = call.rowwise.height, f"[{size['c']}]" if size["c"] > 1 else ""
     return {
@@ -254,6 +256,7 @@ def example(program: Program) -> dict[str, object]:
     buffers += [_buffer(program, t, "out", i) for i, t in enumerate(outs)]
     wraps = [_wrap(t, "in", i) for i, t in enumerate(ins)]
     wraps += [_wrap(t, "out", i) for i, t in enumerate(outs)]
+    # A bar would end the cell of the Markdown table.
     rows = [
         f"| {what} {i} | `{ctext.plain(label(t)).replace('|', '%7C')}` | {t.dtype} "
         f"| {ctext.shape(t.shape)} | {t.nbytes} |"

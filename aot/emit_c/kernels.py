@@ -54,6 +54,7 @@ def collect(headers: Iterable[str]) -> Headers:
         path, asker = queue.pop(0)
         name = ctext.header_name(path.name)
         if name in found:
+            # Two vendors may bring the same file; equal bytes under one name do no harm.
             if found[name] != path and path.is_file() and path.read_bytes() != contents[name]:
                 raise BackendError(f"two different headers are called {name}", str(path))
             continue
@@ -61,6 +62,7 @@ def collect(headers: Iterable[str]) -> Headers:
             raise BackendError(f"header {name} does not exist", f"{asker} needs {path}")
         found[name], contents[name] = path, path.read_bytes()
         queue += [(p, name) for p in _included(path, contents[name])]
+    # Comments may tell of headers and fields that the code does not use.
     texts = {n: _COMMENT.sub(" ", c.decode("utf-8")) for n, c in contents.items()}
     math = any(re.search(r"#\s*include\s*<(tg)?math\.h>", t) for t in texts.values())
     ranges = frozenset(n for t in texts.values() for n in _RANGE.findall(t))

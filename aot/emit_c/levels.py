@@ -48,6 +48,7 @@ def common_constants(levels: Sequence[Level]) -> list[Constants]:
     pieces: dict[str, Constant] = {}
     keys: list[dict[str, str]] = []
     for number, constants in enumerate(own):
+        # Two levels may call different data by one name.
         stored = dict(constants.blob.parts) if constants.blob else {}
         keys.append({name: f"{number}/{name}" for name in constants.offsets})
         pieces |= {keys[-1][n]: stored[at] for n, at in constants.offsets.items()}
@@ -104,6 +105,7 @@ def values(levels: Sequence[Level]) -> dict[str, Any]:
     if len(levels) == 1:
         return {"levels": []}
     _check_flags(levels)
+    # The caller gives one arena before it is known which level the CPU can run.
     first, arena = levels[0], max(v.plan.arena_bytes for v in levels)
     every = [interface.places(v.program, v.plan) for v in levels]
     merged: dict[str, Any] = {"held": max(int(str(p["held"])) for p in every)}
@@ -164,6 +166,7 @@ def record(levels: Sequence[Level], constants: Sequence[Constants]) -> list[dict
         sizes = {at: data.nbytes for at, data in own.blob.parts} if own.blob else {}
         fresh = set(own.offsets.values()) - seen
         seen |= fresh
+        # Small tables are compiled into the sources of each level, which share none of them.
         tables = own.nbytes - (own.blob.nbytes if own.blob else 0)
         made.append(
             {

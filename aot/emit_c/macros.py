@@ -25,6 +25,7 @@ def trace_macros(name: str, defines: bool, failed: str = "", sliced: bool = Fals
         calls.append(("ROWS(index, count, call)", _ROWS))
     if failed:
         told = f"        if (status_ != AOT_OK) {{\n            {failed}(node_##NODE, status_);"
+        # Made from the bodies of the others by one more statement, so that all of them stay alike.
         for head, body in (("TRY_SAYING(index, call)", _TRY), ("SAYING(node, call)", _REGION)):
             node = told.replace("NODE", head.partition("(")[2].partition(",")[0])
             calls.append((head, body.replace("        if (status_ != AOT_OK) {", node)))

@@ -86,6 +86,7 @@ def manifest_of(
             for e in program.kept_dims
         ],
         "outputs": _marked(_outputs(program, plan), texts),
+        # Lengths are carried like states, but a user knows them as dimensions.
         "states": [
             {"output": options.states.get(interface.label(t), ""), **_tensor(program, plan, t)}
             | ({"extents": axes[t.name]} if t.name in axes else {})
@@ -203,6 +204,7 @@ def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
         "memories": [{"name": "arena", "bytes": plan.arena_bytes}],
         **({"places": record(target, needs)} if target.board else {}),
         **_apart(program, plan),
+        # Constants that have an owner are in the files of that vendor.
         "stored": [
             {"offset": o, "bytes": constants.tensors[n].nbytes, "align": constants.tensors[n].align}
             for n, o in constants.offsets.items()

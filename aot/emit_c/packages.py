@@ -66,6 +66,8 @@ def package_files(kind: str, compiled: Compiled) -> dict[str, File]:
         raise UnsupportedError(what, hint="portable C alone, or add_subdirectory of the bundle")
     own, name = index()[kind], compiled.name
     put = {"name": name, **{part: own[part].format(name=name) for part in _PARTS}}
+    # Files for hosts and for the trace are of no use here. Constants become an array: the assembler
+    # would need the path of a file, which builds of packages do not have.
     left = {f"src/{name}_ffi.c", f"src/{name}_trace.h", f"src/{name}_weights.c", "src/aot_trace.h"}
     content = weights.content_path(name, beside=True)
     kept = {p: f for p, f in compiled.files.items() if p not in {*left, content}}

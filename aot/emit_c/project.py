@@ -101,6 +101,7 @@ def emit_c(
     stored = levels.common_constants(chips)
     constants = stored[0]
     called = [*(s.create for s in program.states), *program.every_call()]
+    # A fallback calls kernels that the program itself may not.
     called += [c for t in fallbacks if t.program is not None for c in t.program.every_call()]
     backends = used_backends(program, options)
     headers = kernels.collect(fetch.headers(called))
@@ -133,6 +134,7 @@ def emit_c(
         manifest["weights"] = _described(program, values)
     elif constants.blob is not None:
         files[weights.content_path(name, beside=True)] = constants.blob
+    # Only what was spelled here is laid out; kernels and files of vendors stay as they are.
     files = {
         **formatted(files),
         **{f"src/kernels/{n}": content for n, content in headers.files.items()},
@@ -154,6 +156,7 @@ def emit_c(
     manifest["libraries"] = list(vendors.links)
     if vendors.memory:
         manifest["memory"]["vendor_bytes"] = vendors.memory
+    # The manifest lists all other files, so it is the last.
     manifest["sources"] = manifests.sources_of(files)
     files["manifest.json"] = manifests.dump(manifest)
     return files
@@ -198,6 +201,7 @@ def _rendered(name: str, constants: Constants, board: bool) -> dict[str, str]:
     }
     if not board:
         paths[f"src/{name}_ffi.c"] = "ffi.c"
+    # What the caller passes or maps comes from no source.
     if constants.blob is not None and not constants.passed:
         paths[f"src/{name}_weights.c"] = "weights.c"
     return paths

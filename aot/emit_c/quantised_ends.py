@@ -56,6 +56,7 @@ def macros(program: Program) -> str:
             continue
         prefix = f"#define {_prefix(program, t)}"
         scales = [ctext.decimal_float32(s) for s in found.scale]
+        # In parentheses a negative number stays one operand wherever the macro is used.
         zeros = [f"({z})" if z < 0 else str(z) for z in found.zero_point]
         if found.axis is None:
             lines += [f"{prefix}_SCALE {scales[0]}", f"{prefix}_ZERO_POINT {zeros[0]}"]

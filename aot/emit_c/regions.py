@@ -230,6 +230,7 @@ def _objects(program: Program, vendor: str, made: Sequence[str]) -> list[str]:
     prefix = f"{program.name}_{ctext.ident(vendor)}"
     releases = [
         f"    {ctext.ident(s.release)}(state + {slot(program, s.name)});"
+        # An object may use those that were made before it.
         for s in reversed(program.states)
         if made and s.create.backend == vendor
     ]
@@ -287,6 +288,7 @@ def spell_portable(
             functions += [part_head(program, part, head, ";")]
         lines = [*_check_first(program, part, fallback.region, standin), *lines]
         functions += _function(program, part, fallback.region, lines, declared)
+    # The trace counts these calls, so this file has to make them as well.
     for region in waits:
         steps = [
             f"    STEP({i}, (void)0); /* for the trace build */"
@@ -318,6 +320,7 @@ def _call_fallback(
 ) -> tuple[list[str], list[str]]:
     """(statements, declarations): where inputs and outputs are, the call, copies of what was made
     aside."""
+    # Nothing but pointers is spelled with this, so there are neither constants nor kernels.
     s = spelling(program, plan, Constants((), {}, {}, None), Headers({}, (), {}, False), "none")
     s.macros = macros
     moved = dict(fallback.moved)
@@ -335,6 +338,7 @@ def _call_fallback(
         f"REGION({ctext.call(f'{fallback.name}_execute', passed, '')});",
     ]
     for i, place in enumerate(ends):
+        # This result shares memory with an input, which the fallback may read after writing it.
         if i in moved:
             size = program.tensors[fallback.outputs[i]].nbytes
             lines.append(ctext.call("(void)memcpy", [place, f"to[{i}]", str(size)]))
@@ -361,6 +365,7 @@ def declarations(
     `own_weights` are names of blobs of constants of vendors' own.
     """
     lines = []
+    # A region may be in a body, whose program has an arena of its own.
     parts = {c.region: p for p in program.tree() for c in p.calls}
     for regions in regions_by_vendor(program).values():
         head = "AOT_HIDDEN AOT_WARN_UNUSED "
@@ -417,6 +422,7 @@ def region_files(
         own = [t for t in fallbacks if t.region in regions]
         waits = [r for r in regions if r >= WAITS]
         reason = next((t.reason for t in own if t.program is None), "")
+        # Without this, a build that leaves the vendor out would only fail at the linker.
         if len(own) + len(waits) != len(regions) and not reason:
             raise InternalError(f"{len(regions)} regions of {vendor} have {len(own)} fallbacks")
         if reason:

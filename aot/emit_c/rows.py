@@ -104,6 +104,7 @@ def spell_rows(
     segment. A part of another model names that as `owner`.
     """
     s = spelling(program, plan, constants, headers, "none")
+    # Places count units, not bytes, so that 16 bits are enough for most arenas.
     table = table_of(plan)
     functions = []
     for number, segment in enumerate(program.segments):
@@ -134,6 +135,7 @@ def _segment(spelling: Spelling, table: Table, number: int, segment: Segment) ->
     name = local(spelling.program.name, f"steps{number}")
     steps = ctext.wrap([str(i - segment.first) for i in segment.steps])
     count = segment.last + 1 - segment.first
+    # The table has an entry for each row of every call, so its type is the smallest.
     kind = "uint8_t" if count <= 256 else "uint16_t"
     passed = region_arguments(spelling.root, spelling.program)
     pushed = bool(spelling.program.pushed) and number == 0
@@ -287,6 +289,7 @@ def _argument(
     if arg.tensor == sums_name(spelling.program, call):
         return f"ROW({table.first[arg.tensor]})"
     window, pieces = rowwise.window, rowwise.pieces(index)
+    # The caller holds the rows of this push only, the first of which is number push->first.
     if arg.tensor == spelling.program.pushed:
         return "push->rows + (size_t)(r - push->first) * push->pitch"
     if window is not None and index == window.arg:
@@ -319,6 +322,7 @@ def _window(spelling: Spelling, table: Table, arg: Arg, rowwise: Rowwise, lines:
     assert window is not None
     root = spelling.program.base(arg.tensor)[0]
     stride = f"r * {window.stride}" if window.stride != 1 else "r"
+    # The sign is chosen for the reader: `r - -2` would be correct, too.
     sign = "+" if window.before < 0 else "-"
     first = f"{stride} {sign} {abs(window.before)}" if window.before else stride
     rest = [first, str(rowwise.span), str(window.height)]

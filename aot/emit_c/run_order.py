@@ -94,6 +94,7 @@ def spell_file(
         ctext.block([f"{name}: {what}. {_ABOUT}"], hang=0),
         "#include <stddef.h>",
         "#include <stdint.h>",
+        # INFINITY and NAN are macros of this header.
         *(["#include <math.h>"] if any("INFINITY" in p or "NAN" in p for p in params) else []),
         "",
         f'#include "{owner or name}_internal.h"',
@@ -113,6 +114,7 @@ def spell_file(
         *_section("Kernels", spelling.functions),
         *functions,
     ]
+    # Sections that are empty leave blank lines behind.
     return re.sub(r"\n{3,}", "\n\n", "\n".join(sections))
 
 
@@ -143,6 +145,7 @@ def _vendors(program: Program) -> list[str]:
         f"aot_status {name}_vendors_init(void **state) {{",
         "    aot_status status = AOT_OK;",
         "    int i;",
+        # Shutdown releases every slot, so those that init does not reach must be NULL.
         f"    for (i = 0; i < {state_slots(program)}; ++i)",
         "        state[i] = NULL;",
         *inits,
@@ -180,6 +183,7 @@ def _execute(program: Program, steps: list[tuple[int, str]]) -> str:
     begin = [ctext.call(head, declared, " {")]
     if parts.shares(program):
         begin.append(parts.job(region_arguments(program, program)))
+    # Not every program uses each of them, and compilers warn of parameters that nothing reads.
     begin += [f"    (void){name};" for name in unused]
     if program.slices:
         return spell_slices(program, begin, steps)

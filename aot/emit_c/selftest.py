@@ -64,6 +64,7 @@ def spell_selftest(program: Program, samples: Sequence[Sample], accuracy: str) -
             *_shapes(program, samples),
             "/* Of floats: relative, of the largest, absolute. */",
             "static const double selftest_tolerance[OUT][3] = {",
+            # C has no empty arrays.
             ctext.wrap(tolerances or ["{0.0, 0.0, 0.0}"]),
             "};",
             "",

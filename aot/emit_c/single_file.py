@@ -61,6 +61,7 @@ def single_files(program: Program, files: Mapping[str, File], blob: Blob | None)
     top = f"{licence}{head}#ifndef {guard}\n#define {guard}\n\n"
     made: dict[str, File] = {}
     made[f"single/{name}.h"] = f"{top}{''.join(headers)}\n#endif /* {guard} */\n".encode()
+    # The source includes the public header, whose parts it must not repeat.
     inner = _Text(text, public.seen)
     parts = [p for p in (f"src/{name}{suffix}.c" for suffix in ORDER) if p in text]
     body = list(_chunks(inner, parts))

@@ -39,6 +39,7 @@ def spell_slices(program: Program, head: list[str], steps: list[tuple[int, str]]
     most = max(max(s.call, s.end) for s in program.slices)
     kind = "uint16_t" if most < 1 << 16 else "uint32_t"
     rows = [f"{{{s.call}, {s.first}, {s.end}}}" for s in program.slices]
+    # The table has 32 bits; a longer slice counts as the most that these hold.
     macs = [f"{min(s.macs, MOST)}U" for s in program.slices]
     name = local(program.name, "slices")
     cases: list[str] = []

@@ -195,6 +195,7 @@ def step(spelling: Spelling, index: int, call: Call) -> str:
         known = {a: PARAMETERS[a] for a in region_arguments(spelling.root, spelling.program)}
         made = ctext.call(function, arguments)
         spelling.functions.append(parts.part_function(part, known, split.tile, made))
+        # Threads share the rows of the slice where there are slices, else the whole call.
         made = f"SPLIT({part}, {'first, end' if count else f'0, {split.units}'})"
     else:
         made = ctext.call(function, arguments, "")
@@ -385,6 +386,7 @@ def _function(name: str, call: Call, fixed: str, part: Sequence[PartField], rang
         declared += ["int32_t first", "int32_t end"]
         passed += ["first", "end"] if ranged else []
         begin = "" if ranged else parts.copied(call.params.ctype, fixed or "*p", part)
+    # Constants stand here as literals: the compiler removes the branches of the kernel on them.
     passed += [f"/*{ctext.ident(k)}=*/{ctext.integer(v)}" for k, v in call.instance]
     result = "aot_status" if call.status else "void"
     head = f"AOT_NOINLINE static {result} {name}"

@@ -73,6 +73,8 @@ def spell_trace(program: Program, plan: Plan) -> str:
     """
     rows: list[str] = []
     parts: list[str] = []
+    # The tables have an entry more than there are calls: the rows of a call end where the next
+    # begin.
     first_row, first_part = ["0"], ["0"]
     numbers = {name: i for i, name in enumerate(program.outputs)}
     for call in program.calls:

@@ -110,6 +110,7 @@ def vendors_of(
         for name in backend.sources:
             path = f"{folder}{ctext.source_name(name)}"
             files[path] = _read(backend, name)
+            # Headers are in the bundle, too, but only C files are compiled.
             sources += [path] if path.endswith(".c") else []
         find = f"cmake/find_{ctext.ident(backend.name)}.cmake" if backend.find else ""
         if find:
@@ -144,6 +145,7 @@ def spell_sources(name: str, vendors: Vendors) -> str:
     for v in vendors.each:
         option, parts = switch(v.parts.vendor), v.parts
         between = "else()\n"
+        # Whether a stand-in is needed may depend on what CMake found on the machine.
         if parts.standin:
             macro = standing_in(parts.vendor)
             between = f"""\
@@ -190,6 +192,8 @@ def cmake_weights(owner: str, blob: str, section: str = "", sources: str = "sour
     """CMake that adds the constants called `blob`_weights to `sources`."""
     file = content_path(blob, beside=sources == "sources")
     placed = f' "-DSECTION={section}"' if section else ""
+    # The assembler includes the file: compilers need seconds and much memory for megabytes in an
+    # array.
     return f"""\
 if(AOT_WEIGHTS_C)
   set(weights_c "${{CMAKE_CURRENT_BINARY_DIR}}/{blob}_weights_array.c")

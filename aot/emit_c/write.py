@@ -90,6 +90,7 @@ def write_bundle(files: Mapping[str, File], out: Path, name: str = "bundle") -> 
     try:
         for path in sorted(files):
             _write(fresh, path, files[path])
+        # A temporary folder is the user's alone; a bundle has the permissions of any new folder.
         fresh.chmod(0o777 & ~_umask())
         _swap(fresh, target)
     except OSError as error:
@@ -126,6 +127,8 @@ def _swap(fresh: Path, target: Path) -> None:
         return
     if _exchange(fresh, target):
         return
+    # Between the two renames nothing is at `target`; if the second one fails, the old bundle
+    # returns.
     old = Path(tempfile.mkdtemp(prefix=".bundle-", dir=target.parent))
     try:
         os.rename(target, old / "bundle")

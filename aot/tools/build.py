@@ -143,6 +143,7 @@ class Tree:
         except OSError as error:
             self._undo()
             raise unwritable(f"cannot write to output folder {self.out}", error) from error
+        # An interrupt, too, must leave OUT as it was.
         except BaseException:
             self._undo()
             raise
@@ -197,6 +198,7 @@ class Tree:
                 f"{bundle} exists and was not written by aotc", hint="choose another folder with -o"
             )
         home = cache_value(self.out, "CMAKE_HOME_DIRECTORY")
+        # OUT may have been moved since CMake noted the place of the bundle in it.
         own = Path(home) == bundle.absolute() or (Path(home).name == "bundle" and bundle.exists())
         if home and not own:
             raise BuildError(

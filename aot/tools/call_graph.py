@@ -59,6 +59,7 @@ def read_graph(files: Iterable[Path]) -> CallGraph:
             found = _BYTES.search(label)
             if not found:
                 continue
+            # Static functions of several files may have one name: the largest counts.
             frames[title] = max(int(found[1]), frames.get(title, 0))
             if found[2] == "dynamic":
                 unbounded[title] = None

@@ -152,9 +152,11 @@ def _floats(
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     finite = np.where(np.isfinite(b), np.abs(b), 0.0)
     largest = float(finite.max()) if finite.size else 0.0
+    # The difference of two infinities is invalid; `same` has judged these elements.
     with np.errstate(invalid="ignore"):
         gap = np.where(same, 0.0, np.abs(a - b))
     excess = gap - (rtol * finite + of_max * largest + atol)
+    # A comparison with NaN is false, so NaN counts as wrong.
     wrong = ~same & (special | ~(excess <= 0.0))
     measured = gap[~special]
     worst = float(measured.max()) if measured.size else 0.0

@@ -103,6 +103,7 @@ def check(asked: str, target: Target | None = None) -> None:
         raise BuildError(f"{where} needs {own}, which was not found{why}", hint=apt + instead)
     if kind == "other":
         made = _machine(asked)
+        # Only the architecture is compared: compilers spell the rest of a triple in different ways.
         if made.partition("-")[0] != _triple(target).partition("-")[0]:
             what = f"{where}: it compiles for {made or 'an unknown machine'}"
             raise BuildError(what, f"{asked} -dumpmachine", f"a compiler for {_triple(target)}")

@@ -51,6 +51,7 @@ def fault_text(report: str) -> str:
     none.
     """
     found = {k: int(v, 16) for k, v in re.findall(r"([a-z]+) (0x[0-9a-f]+)", report)}
+    # RISC-V reports mcause, Cortex-M cfsr, and other programs the place alone.
     if "mcause" in found:
         cause, value = found["mcause"], found.get("mtval", 0)
         text = _MCAUSE[cause] if cause < len(_MCAUSE) else "unexpected interrupt"

@@ -166,6 +166,7 @@ def _proposed(
             error = _refusal(opened, pinned(options, pins), compiles)
         if error is None or refusal is None:
             return pins, None
+        # Other sizes did not change the error, so it is not about sizes.
         if first is not None and refusal.what == first.what and tried >= _SURE:
             break
         first = first or refusal

@@ -207,6 +207,8 @@ def differences(
     """
     found, quantised, equal = [], 0, 0
     files = dumped(folder)
+    # A value without a dump is inside of a vendor's region: what leaves it went through several
+    # layers.
     wholes = {w.region for key, w in values.items() if key not in dict(files)} - {-1}
     for key, file in files:
         w = values.get(key)

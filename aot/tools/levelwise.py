@@ -33,6 +33,7 @@ def compare_levels(
         try:
             made = stream(replace(built, level=level), inputs)
         except AotError as error:
+            # This CPU may lack units of a higher level; any other failure is one of the bundle.
             if not error.what.endswith(_LACKS):
                 raise
             notes.append(f"level {level} is not compared: this CPU lacks its units")

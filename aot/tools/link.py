@@ -111,6 +111,7 @@ def link(outs: Sequence[Path], out: Path, name: str, configure: bool) -> dict[st
     _check(models)
     target = load_target(options_of(tree.read_json(outs[0] / tree.RECORD, "record")).target)
     linked = _placed(name or "_".join(m.name for m in models), models)
+    # Project and model would be one target of CMake; some file systems do not tell cases apart.
     if linked.name.lower() in {m.name.lower() for m in models}:
         raise UsageError(f"--name {linked.name} is the name of a model")
     files = _project(linked, target)
@@ -178,6 +179,7 @@ def _placed(name: str, models: Sequence[Model]) -> Linked:
     align = max(int(m.memory["alignment"]) for m in models)
     shared = end = max((m.scratch for m in models if not m.apart), default=0)
     found = []
+    # States keep their values between runs, so no other model may use their bytes.
     for model in models:
         states = []
         for state in model.memory["states"] or ():
@@ -260,6 +262,7 @@ def _relocated(content: bytes, name: str, moved: Mapping[int, tuple[str, int]]) 
 
 def _project(linked: Linked, target: Target) -> dict[str, File]:
     """Every file of the project by its path."""
+    # All models have one target, so the toolchain of any of them serves.
     files: dict[str, File] = {"cmake/toolchain.cmake": linked.owner.files["cmake/toolchain.cmake"]}
     for model in linked.models:
         changed = _changed(linked, model)

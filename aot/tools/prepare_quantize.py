@@ -66,6 +66,7 @@ def restore(prepared: Prepared, made: onnx.ModelProto) -> None:
     was added.
     """
     graph = made.graph
+    # The quantiser adds nodes at the end, but ONNX wants makers before readers.
     _sort(graph)
     ends = [*graph.input, *graph.output]
     names = {v.name: prepared.old[_number(v.name)] for v in ends}
@@ -246,6 +247,7 @@ def _plain_gemm(graph: _Graph, node: onnx.NodeProto) -> None:
     """
     factor, share = (np.float32(_attribute(node, n, 1.0)) for n in ("alpha", "beta"))
     weights = graph.array(node.input[1])
+    # With beta 0 the bias does not count, whatever it holds.
     if share == 0:
         del node.input[2:]
     bias = graph.array(node.input[2]) if len(node.input) == 3 else None

@@ -106,6 +106,7 @@ def quantize(
 
     _check_tool()
     for file, what in ((model, "model"), (calibrate, "calibration data")):
+        # A second try would start from what the first one made.
         if same_file(output, file):
             raise UsageError(f"-o {output} is the {what} itself")
     progress("load")
@@ -219,6 +220,7 @@ def _rows(
         raise AotError(f"the inputs have different numbers of samples ({listed})", where)
     (count,) = counts or {1}
     for row in range(count):
+        # A single sample is whole as it is: its batch may be larger than 1.
         if count == 1:
             yield arrays
         else:
@@ -308,6 +310,7 @@ def _tidied(path: Path, prepared: Prepared) -> bytes:
 
 def _reader(feeds: Sequence[Feeds]) -> Any:
     """What onnxruntime reads calibration data from."""
+    # Imported here: no other command needs onnxruntime's quantiser.
     from onnxruntime.quantization import CalibrationDataReader
 
     class Reader(CalibrationDataReader):  # type: ignore[misc]

@@ -43,6 +43,7 @@ def check_regions(built: Built) -> None:
             why = region.get("why_not") or "this bundle has no fallback of it"
             raise UnsupportedError(f"region {region['region']} ({region['backend']}): {why}")
         out = shell_word(built.out)
+        # The user may have configured OUT by hand, which the manifest does not know.
         option = f"AOT_{region['backend'].upper()}"
         if cache_value(built.out, option).upper() in _FALSE:
             raise UnsupportedError(
@@ -59,6 +60,7 @@ def build_portable(built: Built, target_file: str) -> Built:
     folder.mkdir(exist_ok=True)
     vendors = dict.fromkeys(str(r["backend"]) for r in built.manifest["regions"])
     off = [f"-DAOT_{v.upper()}=OFF" for v in vendors]
+    # With the programs of OUT itself, a difference can only come from the vendor.
     programs = ("CMAKE_C_COMPILER", "CMAKE_AR", "CMAKE_RANLIB") if target.native() else ()
     same = [f"-D{name}={cache_value(built.out, name)}" for name in programs]
     toolchain = built.out / "bundle" / "cmake" / "toolchain.cmake"

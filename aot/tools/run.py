@@ -197,6 +197,7 @@ def start(
         command = emulate.by_runner(built.runner, built.target, program, arguments)
     else:
         command = emulate.command(built.name, built.target, program, arguments)
+    # A board's program that goes wrong may never end; on a host the user sees that and stops it.
     limit = emulate.patience() if built.board else None
     try:
         done = subprocess.run(
@@ -208,6 +209,7 @@ def start(
             cwd=folder,
             env={**os.environ, "AOT_LEVEL": built.level} if built.level else None,
             timeout=limit,
+            # A program that reads would wait for ever.
             stdin=subprocess.DEVNULL,
         )
     except OSError as error:

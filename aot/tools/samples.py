@@ -50,6 +50,7 @@ def read_samples(
     names |= {f"{'tflite_' if tflite else ''}out{i}": n for i, n in enumerate(outs)}
     known = {s.name for s in (*inputs, *outputs)}
     groups: dict[int, dict[str, Array]] = {}
+    # One file may serve several bundles of a model: keys of other inputs and outputs are left out.
     for key, array in read_npz(path).items():
         number, name = _key(key, names, known)
         if name in known:
@@ -124,6 +125,7 @@ def random_sample(
     sizes = {tuple(place): d["size"] for d in dimensions for place in d["axes"]}
     arrays = []
     for i, spec in enumerate(inputs):
+        # Every input has a seed of its own, so that its data do not depend on the inputs before it.
         rng = np.random.default_rng([seed, i])
         shape = tuple(sizes.get((i, axis), n) for axis, n in enumerate(spec.shape))
         sized = replace(spec, shape=shape)
@@ -156,6 +158,7 @@ def random_samples(
         sizes = {d["name"]: d["size"] for d in sized} | kept
         for d in sized:
             d["size"] = _settled(d["name"], sizes, d["size"])
+        # One more step would let a state grow beyond its bound.
         if any(size > most[name] for name, size in kept.items()):
             break
         found.append(random_sample(inputs, graph, seed, sized, label))

@@ -30,6 +30,7 @@ def sbom(built: Built) -> bytes:
     except OSError as error:
         raise AotError(f"a file of the bundle cannot be read: {error}") from None
     digest = str(known.get("sha256") or "")
+    # A model that was compiled from memory has no file with a checksum.
     sums = [{"algorithm": "SHA256", "checksumValue": digest}] if digest else []
     model = package(Path(str(known.get("model") or f"{built.name}.onnx")).name, checksums=sums)
     aotc = package("aotc", str(built.manifest["aotc"]), "Apache-2.0")

@@ -94,6 +94,7 @@ class Library:
         _check_sizes((*self.inputs, *self.outputs))
         self._manifest = manifest
         self._states = manifest.get("states", [])
+        # The object may own the temporary folder of the library, and would remove it when it goes.
         self._keep_alive = keep_alive
         self._lock = threading.Lock()
         path = out / "lib" / f"lib{self.name}.so"
@@ -184,6 +185,8 @@ class Library:
             if status == 0:
                 for held, result in zip(outputs, results, strict=True):
                     held.write_to(result)
+                # The context keeps the sizes of outputs until the next run, so they are asked under
+                # the lock.
                 results = [self._true(i, r) for i, r in enumerate(results)]
         if status != 0:
             reason = _REFUSED.get(status, "the model's own check failed")

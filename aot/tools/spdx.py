@@ -65,6 +65,7 @@ def document(
     """
     listed, related = [*files], [*others]
     if listed:
+        # SPDX prescribes how this code is made, SHA-1 included.
         sums = sorted(f["checksums"][0]["checksumValue"] for f in listed)
         code = hashlib.sha1("".join(sums).encode()).hexdigest()
         main |= {

@@ -86,6 +86,7 @@ def _symbols(elf: Any) -> Iterator[Symbol]:
 
 def node_sizes(built: Built, symbols: tuple[Symbol, ...]) -> tuple[NodeSize, ...]:
     """What every call of a run takes: copies of a function count as one of their size together."""
+    # A compiler may split a function or make copies of it, under names of their own.
     code = Counter[str]()
     for s in symbols:
         if s.kind == "code":

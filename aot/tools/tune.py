@@ -89,6 +89,7 @@ def tune(
             variants.append(replace(made, built=replace(made.built, runner=runner)))
         for number in range(rounds):
             progress(f"measure {number + 1}/{rounds}")
+            # Every round begins with another variant, so that none is always measured first.
             for variant in variants[number % len(variants) :] + variants[: number % len(variants)]:
                 variant.rounds.append(_profile(variant))
     return _table(variants)

@@ -193,6 +193,7 @@ class _Search:
             if index in gone:
                 continue
             wanted = sorted(reads(node) & lost)
+            # Given as an input, a lost value lets the nodes behind it be judged.
             if all(n in known and self._is_sized(known[n]) for n in wanted):
                 fed.update((n, known[n]) for n in wanted)
                 continue
@@ -221,6 +222,7 @@ class _Search:
             return None
         kept, nodes, inputs, outputs = found
         options = replace(self.options, cut_inputs=inputs, cut_outputs=outputs)
+        # The search has assumptions of its own, which are not those about the whole model.
         before, self.assumed = self.assumed, []
         try:
             part, left = part_of(self.opened, options)

@@ -53,6 +53,7 @@ class Converted:
             if whole not in results:
                 continue
             part = self._part(results[whole], whole, value)
+            # A sequence of tensors has no array to compare.
             if not isinstance(part, list):
                 found[value] = part
         return found

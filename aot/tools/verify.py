@@ -261,6 +261,7 @@ def model_path(record: Mapping[str, Any], given: Path | None) -> Path:
     path = Path(stored)
     if not path.is_file():
         raise ModelError("the model file is gone", str(path), "--model names another place")
+    # Differences between two versions of the model would look like faults of the bundle.
     if file_digest(path) != record.get("sha256"):
         raise ModelError(
             "the model has changed since it was compiled",

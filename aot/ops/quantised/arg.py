@@ -33,6 +33,7 @@ def _declare(op_type: str) -> Pattern:
         """The match as the operator's own pattern sees it, with the quantised values as its
         operand.
         """
+        # Scales are positive, so the integers are in the order of the numbers that they stand for.
         return Match((m.op.ir,), {"x": m.x, "y": m.y}, {}, m.attrs, ("y",))
 
     @made.check

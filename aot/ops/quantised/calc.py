@@ -216,6 +216,7 @@ def rescale(c: Recorder, m: Match) -> None:
         **space_fields(space, "ab"),
         **_numbers(fields),
         sign=1,
+        # Fields call the operand x; this kernel has two, a and b.
         a_zero=fields_y.pop("x_zero"),
         b_zero=0,
         **fields_y,

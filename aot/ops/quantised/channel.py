@@ -151,6 +151,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
         data = _data(m, name)
         usual = data is None or _usual(data, zeros=not (_kind(m) == DIV and name == "factor"))
         yield usual, f"a constant {name} that is not finite, 0 or too small or large"
+        # What follows computes with the constants, so a bad one ends the checks.
         if not usual:
             return
     if one and ready and 0 not in m.y.shape:
@@ -195,6 +196,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
     fields = space_fields(space, "ab")
     params = c.params(
         **fields | {"sb": tuple(s * words.shape[1] for s in fields["sb"])},
+        # A significand close to 1 may round to 2**31, which is no int32.
         mult=min(round(_steps(m)[0] * 2.0**found.bits), 2**31 - 1),
         bits=found.bits,
         sign=-1 if any(n.op_type == "Sub" for n in m.nodes) else 1,

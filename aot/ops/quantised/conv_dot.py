@@ -95,6 +95,7 @@ def plan(conv: QConv, w: Array, bias: Array, strip: int = STRIP) -> QCall:
     runs = runs.reshape(conv.oc, -1, conv.ic * (conv.kw if conv.dw == 1 else 1))
     instance, scratch = tiles(conv, wz, strip)
     sums = w.reshape(conv.oc, -1).astype(np.int64).sum(axis=1)
+    # The kernel's sums wrap at 32 bits, so the bias may wrap as well; NumPy would refuse to cast.
     folded = (bias.astype(np.int64) - flip(conv) * sums).astype(np.uint64).astype(np.uint32)
     parts = [folded.view(np.int32), *([lacking] if wz else [])]
     return QCall(

@@ -100,7 +100,9 @@ def plan_depthwise(conv: QConv, w: Array, bias: Array) -> QCall:
     """
     ring = (conv.kh - 1) * conv.dh + 1
     width = (conv.ow - 1) * conv.sw + (conv.kw - 1) * conv.dw + 1
+    # A wide block fills vectors; a ring beyond the limit takes RAM that boards lack.
     block = next((b for b in (16, 8, 4) if ring * width * b <= SMALL_SCRATCH), 8)
+    # The C compiler unrolls loops of known small sizes; 0 leaves the size to the parameters.
     known = conv.dw == 1 and conv.kw <= 5 and conv.sw <= 2
     instance = {
         "P": results_at_once(conv),

@@ -45,6 +45,8 @@ def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     if conv.kind == "dwconv":
         taps = conv.kh * conv.kw
         blocks = padded(w.astype(np.int8).reshape(-1, taps), 4).reshape(-1, 4, taps)
+        # SXTB16 widens bytes 0 and 2 of a word, then 1 and 3: so channels come out as pairs 0, 1
+        # and 2, 3.
         order = [0, 2, 1, 3] if unit == DSP else [0, 1, 2, 3]
         packed = np.ascontiguousarray(blocks[:, order].transpose(0, 2, 1)).reshape(-1)
         return QCall(name, packed, bias, POINTER * taps + 2 * conv.ic, instance)
@@ -53,6 +55,7 @@ def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     point = conv.kh == conv.kw == 1 and conv.pt == conv.pl == 0 and inside
     taps = 1 if point or conv.dw > 1 else conv.kw
     runs = rows.reshape(conv.oc, -1, taps * conv.ic)
+    # Runs are padded to pairs of values, which a 32-bit load takes; a point has one run.
     flat = (runs if point else padded(runs, 2, axis=2)).reshape(conv.oc, -1)
     depth = round_up(flat.shape[1], 1 if unit == PLAIN else 8)
     packed = pack(flat, unit)

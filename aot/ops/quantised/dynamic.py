@@ -123,6 +123,7 @@ def _record_packed(c: Recorder, m: Match) -> None:
     data, zero = m.b.data, 0 if m.bz is None else m.bz.data
     assert data is not None and zero is not None
     w = (data.reshape(depth, columns).astype(np.int64) - zero).T
+    # A row of the product is a position of a 1 x 1 convolution, so its planners and packing serve.
     shape = QConv.matrices(t, c.vlen, rows, depth, columns)
     instance = {"AT": QUANTISED_TYPES.index(m.a.dtype)}
     if conv_dot.suits(t.simd, c.vlen, c.objective):
@@ -155,6 +156,7 @@ def matmul_to_kernel(c: Recorder, m: Match) -> None:
     if c.vlen > 1 and _packable(m):
         _record_packed(c, m)
         return
+    # The step 0 lets all rows or columns read the one zero point.
     params = c.params(**batched(m), a_step=_step(m.az), b_step=_step(m.bz))
     instance = {"AT": QUANTISED_TYPES.index(m.a.dtype), "BT": QUANTISED_TYPES.index(m.b.dtype)}
     c.call(

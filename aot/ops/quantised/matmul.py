@@ -68,6 +68,7 @@ def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
         a, b, y = (quantisation(m, k) for k in "aby")
         reason = refusal(float(a.s), b.scale, float(y.s))
         yield not reason, reason
+        # b may be known at run time only, so the bound holds for any data.
         furthest = [max(abs(v - k.z) for v in k.range) for k in (a, b)]
         largest = furthest[0] * furthest[1] * m.a.shape[-1]
         most = MAX_WIDE_SUM if _is_wide(a, b, y) else MAX_SUM
@@ -101,6 +102,7 @@ def product_to_kernel(c: Recorder, m: Match) -> None:
     if dots and {a.dtype, b.dtype, y.dtype} == {S8}:
         (rows, depth), columns = m.a.shape[-2:], m.b.shape[-1]
         shape = QConv.matrices(c.target, c.vlen, rows, depth, columns)
+        # The kernel packs b itself, behind what a tile needs and two words for each column.
         instance, size = conv_dot.tiles(shape, b.z != 0)
         wide = round_up(columns, c.vlen)
         size += round_up(8 * wide, 64) + round_up(wide * round_up(depth, 4), 64)

@@ -146,6 +146,7 @@ def _declare(op_type: str) -> Pattern:
         """Checks that parameters are equal and the operator's own checks hold on the quantised
         values.
         """
+        # With equal parameters on both sides, moving the integers moves the numbers they stand for.
         if (yield from all_hold(_of_one_quantisation(m))):
             for reason in own.refusals(inner(m, own)):
                 yield False, reason

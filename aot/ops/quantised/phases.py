@@ -44,6 +44,7 @@ def phases(found: QuantisedProduct, results: Sequence[int], growth: float) -> Ph
         return None
     axes = list(zip(window.kernel, window.strides, window.dilations, window.before, strict=True))
     taps = [_taps(*axis) for axis in axes]
+    # All phases get the smallest kernel that holds each of them, so that one convolution makes all.
     lows = [min(0, *(t[2] for t in own)) for own in taps]
     kernel = tuple(max(t[2] for t in own) - low + 1 for own, low in zip(taps, lows, strict=True))
     if math.prod(kernel) * math.prod(window.strides) > growth * math.prod(window.kernel):

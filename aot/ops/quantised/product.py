@@ -180,6 +180,8 @@ def to_kernel(c: Recorder, m: Match) -> None:
     known = types <= {*EIGHT} or (types == {S16} and found.w.symmetric and c.target.board)
     fits = fits and known and (found.window is None or m.x.rank < 5)
     turned = found.node.op_type == "ConvTranspose"
+    # Phases without a tap get zero weights, which boards must not pay for; copies of phases need
+    # RAM.
     if fits and turned and types <= {*EIGHT} and c.objective != "ram":
         growth = 1.0 if c.target.board or c.objective == "flash" else MOST_WEIGHTS
         made = phases(found, m.y.shape[2:], growth)
@@ -279,6 +281,7 @@ def record(
             operands += [r if more.pieces is None else c.const(more.pieces, "pieces")]
             operands += [c.scratch(size * pixels if call.staged else 0, "stage")]
             fields = {**shape.sizes(), "pixels": pixels, **more.fields, "y0": 0, "y1": shape.oh}
+            # x is read again for later positions, r only where the result is written.
             place = r if r is not None and m.r.ir is not m.x.ir else None
         rowwise = shape.rowwise(*[7] * behind)
         c.call(
@@ -391,6 +394,7 @@ def record_general(c: Recorder, m: Match, found: QuantisedProduct) -> None:
         lo=low,
         hi=high,
     )
+    # Weights less their zero point need 9 bits.
     types = {"XT": found.x.dtype, "WT": S8 if found.w.symmetric else S16, "YT": found.y.dtype}
     c.call(
         "aot_qconv_ref",

@@ -73,6 +73,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     """Checks that the reduced axes are neighbours and their sums fit the accumulator."""
     ready = yield from all_hold(known(m, "x", "y"))
     yield from constant_bounds(m)
+    # The mean of nothing is NaN, which no integer stands for.
     empty = m.x.rank == 0 or 0 in m.x.shape
     yield not empty, f"a tensor {list(m.x.shape)}"
     if empty:
@@ -118,6 +119,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
         after=none,
         **quantised_fields(m),
     )
+    # The one window covers all of the reduced positions: every mean has as many terms.
     instance = {"RQ": rq, "VARY": 0, "PADDED": 0}
     mult: Any = None
     shift: Any = None

@@ -222,6 +222,7 @@ def _params(
     """
     eight = {m.x.dtype, m.y.dtype} <= {S8, U8}
     x, y, fields = quantisation(m, "x"), quantisation(m, "y"), quantised_fields(m, signed=eight)
+    # What lies outside saturates as QuantizeLinear does, and heeds limits behind the operator.
     outside = (y.signed() if eight else y).encode(float(spec(m).extrapolation_value))
     source, result, span = stored(m.x), stored(m.y), found.span
     before = (1,) * (3 - len(span))
@@ -248,6 +249,8 @@ def narrow_to_kernel(c: Recorder, m: Match) -> None:
     for every product of weights.
     """
     found = tables(spec(m), eight=True)
+    # Weights rounded to steps may add up to a little more than 1: some room stays below int32's
+    # end.
     room = (2**31 - 2**20) / (CODE_DISTANCE * math.prod(found.rows))
     bits = min(NARROW_BITS, math.floor(math.log2(room)))
     fixed = [np.rint(w.astype(np.float64) * 2**WEIGHT_BITS).astype(np.int32) for _, w in found.each]

@@ -199,6 +199,8 @@ def weights_fit(m: Match) -> Iterator[tuple[bool, str]]:
         yield z is None or not np.any(np.asarray(z.data)), f"a zero point of {name}"
         along = math.prod(s.shape) == 1 or (s.rank == 1 and int(dq.attr("axis", 1)) % 3 < 2)
         yield along and not dq.attr("block_size", 0), f"{name} has scales of shape {s.shape}"
+        # A scale that is no constant is refused above; -1 stands for it, so that the checks can go
+        # on.
         numbers = np.asarray(s.data if s.is_const else -1.0, np.float32)
         good = bool(np.all(np.isfinite(numbers) & (numbers > 0)))
         yield good, f"a scale of {name} that is not positive"
@@ -297,6 +299,7 @@ def geometry(m: Match, direction_index: int) -> dict[str, int]:
         "batch": batch,
         "input": features,
         "hidden": hidden,
+        # Layout 0 has the steps first, layout 1 the batch: kernels see strides only.
         "x_time": batch * features if first else features,
         "x_batch": features if first else steps * features,
         "y_time": wide * batch if first else wide,
@@ -327,6 +330,8 @@ def record(
     steps, batch = m.x.shape[:2] if first else m.x.shape[1::-1]
     hidden = m.r.shape[2]
     for d, (found, fields) in enumerate(each):
+        # States of directions are [directions, batch, hidden], with layout 1 [batch, directions,
+        # hidden].
         at = d * hidden * (batch if first else 1)
         c.call(
             kernel,
@@ -357,6 +362,7 @@ def _to_kernel(c: Recorder, m: Match) -> None:
     results = states_and_last(m, lambda name: value_of(m, name))
     made = [None if y is None else signed_output(c, y) for y in results]
     source, table = signed_input(c, m.x), c.const(tanh_table(257), "tanh")
+    # A cell changes by at most 1 in a step, so steps + 1 is what the integer part must hold.
     cell = 30 - math.ceil(math.log2(geometry(m, 0)["steps"] + 1))
     fields = {
         **requant_fields("y", every),

@@ -183,6 +183,7 @@ def wide_to_kernel(c: Recorder, m: Match) -> None:
         **both,
         rate=rate,
         bits=bits,
+        # A fraction close to 1 may round to 2**31, which is no int32.
         unit=min(round(fraction * 2**31), 2**31 - 1),
         shift=31 - exponent,
         **quantised_fields(m, signed=False),
@@ -192,6 +193,7 @@ def wide_to_kernel(c: Recorder, m: Match) -> None:
         m.y,
         m.x,
         c.const(power_table(), "powers"),
+        # A LogSoftmax needs the sum of the powers, a Softmax each of them again.
         c.scratch(4 if log else 4 * extent),
         params,
         instance={**type_constants(m), "LOG": int(log)},

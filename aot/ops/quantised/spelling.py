@@ -185,6 +185,7 @@ def _gemm(spelling: Spelling) -> None:
     transposed = bool(attribute(spelling.node, "transB", 0))
     axis, alpha = 0 if transposed else 1, np.float32(attribute(spelling.node, "alpha", 1.0))
     factor = spelling.scale(4)
+    # A scale must be positive, and only a known one can take the factor in.
     if alpha != 1:
         data = array(factor)
         if data is None or alpha <= 0:
@@ -271,6 +272,7 @@ def _dynamic_matmul(spelling: Spelling) -> None:
     )
     maker = quantised.producer()
     assert maker is not None
+    # The operator has three results, and a node is added with one.
     maker.resize_outputs(3)
     scale, zero = maker.outputs[1], maker.outputs[2]
     for value, kind in ((scale, ir.DataType.FLOAT), (zero, ir.DataType.UINT8)):

@@ -83,6 +83,7 @@ def row_maps(manifest: Mapping[str, Any]) -> list[RowMap]:
                 change[begin] += tensor["nbytes"]
                 change[end + 1] -= tensor["nbytes"]
         whole = [s for s in memory["buffers"] if s["first"] <= last and s["last"] >= first]
+        # More than about a dozen marks would overlap in the drawing.
         step = next(s for s in _CALLS if steps <= 12 * s)
         marks = range(0, steps, step), _addresses(total)
         live = list(accumulate(change[:-1]))

@@ -43,6 +43,8 @@ def exceeded_limit(layer: Layer, tensors: Sequence[Tensor], config: Config) -> s
             return f"{t.name} has {t.channels} channels (at most {CHANNELS // t.itemsize})"
     y = tensors[layer.output]
     reason = _window(layer)
+    # A size that exceeds a field says more than "fits no tiling", so tilings are only searched
+    # last.
     if reason is None and layer.kind in ("conv", "dw"):
         x = tensors[layer.inputs[0]]
         if not ranked_tilings(config, layer, x, y):

@@ -121,6 +121,8 @@ class CascadeChoice:
             tables += TABLES if layer.kind == "softmax" else layer.table is not None
             fit = [t for t in self.fitter.choices(n) if not limit or t.rows <= limit]
             if layer.kind in ("conv", "dw"):
+                # Members take turns row by row: weights that do not stay would be loaded at every
+                # step.
                 fit = [t for t in fit if t.keep and not t.outer]
                 x, y = self.plan.tensors[layer.inputs[0]], self.plan.tensors[layer.output]
                 rows += self._rows(n, x.itemsize)
@@ -130,6 +132,7 @@ class CascadeChoice:
             found[n] = fit[0]
         if rows > self.c.wgt_rows or tables > TABLES:
             return None
+        # Members overwrite each other's parameters where all of them do not fit at once.
         if channels > self.c.prm_channels:
             found = {n: replace(t, renew=True) for n, t in found.items()}
         return found
@@ -172,6 +175,7 @@ class CascadeChoice:
             more += costs[replace(t, renew=False)] - costs.get(layout.tilings[n], 0)
             if t.renew:
                 calls = -(-y.height // t.rows) * -(-y.width // t.cols)
+                # 9 bytes: the larger of the two forms in which a channel's parameters are stored.
                 own = 9 * y.channels // self.c.rate(self.flash) + self.c.latency(self.flash)
                 more += calls * own
         return moved > more

@@ -92,6 +92,8 @@ def _compiled(network: Network, plan: Plan, config: Config, best: _Trial) -> Com
 
     InternalError if the verifier finds a fault, which would be a bug of this compiler.
     """
+    # The encoded stream is checked, not the nodes that it was made of: faults of encoding show,
+    # too.
     data = [best.stream, best.blob.data]
     executed = verify(best.stream, config, best.regions, data, written=_written(network))
     inputs, outputs = network.ios()

@@ -130,10 +130,13 @@ def joined(plan: Plan, layout: Layout) -> dict[int, int]:
             candidates = layer.inputs
         y = layer.output
         for index in candidates:
+            # An operand that is the product's own input as well is read again by later windows.
             if index in layer.inputs[:1] and layer.kind in ("conv", "dw"):
                 continue
             same = plan.tensors[index].shape == plan.tensors[y].shape
             alone = plan.whole(index) and plan.whole(y)
+            # A neighbour in the buffer, or a reader behind the layer, would lose bytes that it
+            # still needs.
             ends = touched[plan.places[index].root][-1] == g and touched[y][0] == g if alone else 0
             if same and alone and ends and not {index, y} & kept_out:
                 found[y] = index
@@ -165,6 +168,7 @@ def requests(plan: Plan, layout: Layout) -> list[Request]:
         for root, layers in uses(plan).items()
         if layers and not layout.windowed(plan, root)
     }
+    # The base's buffer holds the results that were merged into it, so it is needed as long as they.
     for result in sorted(layout.merged, reverse=True):
         base = _base(layout, result)
         spans[base][0] = min(spans[base][0], spans[result][0])

@@ -139,6 +139,7 @@ def _linear(step: Step, c: Config, size: int) -> Iterator[Access]:
         raise _fail(step, Fault.REGION, f"byte {end} of region {f['region']} of {size}")
     yield Access("SYS", np.arange(f["offset"], end), False, f["region"])
     if mem is Mem.WGT:
+        # Addresses wrap, so a load longer than the memory would overwrite its own beginning.
         if f["bytes"] > c.wgt:
             raise _fail(step, Fault.LOCAL, f"{f['bytes']} bytes of weights (memory {c.wgt})")
         yield Access("WGT", (f["to"] * c.m + np.arange(f["bytes"])) % c.wgt, True)
@@ -177,6 +178,8 @@ def _product(step: Step, c: Config) -> Iterator[Access]:
     f, k = step.f, step.kern
     deep = step.i.name == "MM"
     lanes = c.lanes(step.size)
+    # A depthwise product reads the channels of its own lanes only, and the last tile may have
+    # fewer.
     there = k.ci if deep else min(k.ci - f["at"] // step.size, f["tiles"] * lanes)
     if there <= 0:
         raise _fail(step, Fault.FIELD, f"channels begin at byte {f['at']}, the kernel has {k.ci}")
@@ -209,6 +212,7 @@ def _drain(step: Step, c: Config) -> Iterator[Access]:
         raise _fail(step, Fault.FIELD, "vector constants that were never set")
     sums = _sums(step, c, -(-f["ch"] // lanes), lanes)
     channel = (sums // c.m - f["acc"]) % c.acc_rows // (f["rows"] * f["cols"]) * lanes + sums % c.m
+    # The last tile may have lanes without a channel; nobody reads their sums.
     yield Access("ACC", sums[channel < f["ch"]], False)
     if f["ch"] > c.prm_channels:
         raise _fail(step, Fault.LOCAL, f"{f['ch']} channels (parameters for {c.prm_channels})")

@@ -65,6 +65,7 @@ class Traffic:
 
         `regions` are the memory regions by number; region 0 holds the commands.
         """
+        # Every instruction is fetched, also one that does nothing more than change the front end.
         self.system(regions[0], BYTES)
         f, name = step.f, step.i.name
         if step.unit is Unit.FE:

@@ -152,6 +152,7 @@ def _run(timeline: Timeline, clock: _Clock, step: Step, at: int, cost: int) -> N
     end = start + cost
     clock.free[unit] = end
     clock.queues[unit].append(end)
+    # Tokens go out at the end of an instruction: before it, its results are not complete.
     for consumer in UNITS:
         if step.i.signal >> consumer & 1:
             clock.tokens.setdefault((unit, consumer), deque()).append(end)

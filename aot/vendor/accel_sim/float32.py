@@ -123,6 +123,7 @@ def build_conv(b: Images, m: Match) -> None:
     extra = (b.read(m.r),) if "r" in m.values else ()
     target = b.write(m.y)
     groups = int(m.conv.attr("group", 1))
+    # The checks allow several groups only where each is one channel.
     kind: LayerKind = "dw" if groups > 1 else "conv"
     made = Layer(
         kind,

@@ -139,6 +139,7 @@ class _State:
         elif instr.name == "STRD":
             self.strides[slot] = Strides(**values, number=pc)
         else:
+            # A set is wider than one instruction, so its parts come one by one.
             old = self.vsets.get(slot, VSet())
             part = int(instr.name[-1])
             self.vsets[slot] = VSet(
@@ -193,6 +194,8 @@ def expand(stream: bytes, entry: int = 0) -> Iterator[Step]:
             raise StreamError(Fault.STREAM, "the stream ends without HALT", f"0x{pc:x}")
         try:
             words = words_of(stream, pc)
+            # Registers that move with the loops make another instruction of the same bytes in every
+            # pass; all others are decoded once, which keeps long loops fast.
             if words[0] & 0x01FF0000 and words[0] & 63 >= 0x10:
                 i = decode_words(moved(words, s.registers))
             else:
@@ -223,6 +226,7 @@ def _control(state: _State, pc: int, instr: Instr) -> int:
     elif instr.name == "ENDL":
         if not state.loops:
             raise StreamError(Fault.LOOPS, "ENDL without LOOP", f"0x{pc:x}")
+        # The end of a pass moves the registers on to the addresses of the next one.
         state.set_registers(instr)
         state.loops[-1].left -= 1
         if state.loops[-1].left:

@@ -57,6 +57,7 @@ def _lines() -> Iterator[str]:
         yield from (f"#define AX1_{prefix}_{k.name} {k.value}" for k in kind)
     yield ""
     yield "/* Machines. */"
+    # The machine that `make` of offload.py takes if the user names none.
     yield "#ifndef AX1_MACS"
     yield "#define AX1_MACS 256"
     yield "#endif"

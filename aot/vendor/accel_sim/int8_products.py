@@ -66,6 +66,7 @@ def sum_of(pair: QuantisedPair, rq: Rq) -> QuantisedAddition:
     TFLite's arithmetic, else the offset of the sum; TFLite's subtracts if `minus`.
     """
     kind, f = pair.sum_fields(arithmetic(rq))
+    # The sign of `b` is in its multiplier, but TFLite's arithmetic has positive multipliers only.
     tflite = kind == Kind.TFLITE
     lo, hi = pair.y.as_signed(pair.limits)
     return QuantisedAddition(
@@ -179,6 +180,7 @@ def _grouped(b: Images, name: str, groups: int, whole: Layer) -> None:
     step, made = ic // groups, oc // groups
     parts = []
     for g in range(groups):
+        # Slices and the concat are addresses, not work: groups cost no copies.
         own = slice(g * made, (g + 1) * made)
         part = b.inner(source, (ih, iw, step), f"{name}_in{g}")
         b.layer(Layer("slice", name, (source,), part, start=(0, 0, g * step)))

@@ -93,6 +93,8 @@ class Item:
         The compiler asks it for the bytes that are touched and the cycles.
         """
         if self.step is None:
+            # Slots are given when the order is final (slots.py); neither bytes nor cycles depend on
+            # them.
             zeros = {
                 name: 0
                 for fields in SLOT_FIELDS.values()

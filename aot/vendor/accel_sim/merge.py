@@ -124,6 +124,7 @@ def merge(
     """(all nodes in an order that their needs allow, the cycle the last one ends)."""
     time, out = _Time(c, flash), list[Node]()
     counts = [0] * LANES
+    # Weights and other constants fill memories of their own, so they may overtake each other.
     lanes = [_Loads(lane, items, loads) for lane in (LDL, LDP)]
     item = 0
     while item < len(items) or any(x.next for x in lanes):
@@ -161,6 +162,7 @@ def _choose(
     unmet = [x for x in waiting if ended or items[item].needs[x.lane] > x.at]
     if unmet:
         first = next((x for x in ready if x in unmet), None)
+        # Nobody would ever place that load, and the caller's loop would never end.
         if first is None or first.next is None:
             raise InternalError("accel_sim: a load waits for an item that needs it")
         begin = time.ready(first.next)
@@ -168,6 +170,8 @@ def _choose(
         for x in others if not ended and _ahead(lanes, item) < policy.ahead else []:
             free = time.free[Unit.LD]
             node = x.next
+            # LD is idle until the needed load can begin: the gap takes a load that delays it by
+            # little.
             if node and time.ready(node) <= free and free + node.cycles <= begin + policy.late:
                 return x
         return first

@@ -106,6 +106,7 @@ class Tracker:
             lane = LDL if item.fields["mem"] == Mem.WGT else LDP
         self.counts[lane] += 1
         needs = [0] * LANES
+        # Commands and constants are never written, so nothing has to be ordered with reads of them.
         found = [
             (a.memory, a.index + self.begin.get(a.region, 0), a.write)
             for a in accesses(step, self.c, self.sizes)
@@ -118,11 +119,14 @@ class Tracker:
             if write:
                 for other, numbers in memory.reads.items():
                     needs[other] = max(needs[other], int(numbers[index].max()))
+        # Noted after all needs are known: an item that reads and writes a byte does not wait for
+        # itself.
         for name, index, write in found:
             memory = self.memories[name]
             if write and lane not in memory.writes:
                 raise InternalError(f"accel_sim: {item.name} writes {name}")
             (memory.writes if write else memory.reads)[lane][index] = self.counts[lane]
+        # The nodes of a lane are executed in order anyway.
         needs[lane] = 0
         if load >= 0 and item.fields["packed"]:
             f = item.fields

@@ -170,6 +170,7 @@ def make(said: BackendOptions) -> Backend:
     chosen = config(said.config or 256)
     rq = Rq.TFLITE if said.requant == "tflite" else Rq.FLOAT
     machine = Machine(chosen, rq, options_of(said))
+    # All layers of a region are one program: starting it costs, going from layer to layer does not.
     speed = Speed(
         macs_per_ns=chosen.macs * CLOCK / 1000,
         bytes_per_ns=chosen.sram_rate * CLOCK / 1000,

@@ -70,6 +70,7 @@ def pack(weights: bytes) -> bytes:
     folded, there, kinds = _blocks_of(weights)
     starts, codes, lengths = _layout(folded, there, kinds)
     out = np.zeros(int(lengths.sum()), np.uint8)
+    # One pass for each bit, not for each value: a network has millions of weights.
     for n in range(4):
         out[starts + n] = kinds >> n & 1
     raw = there & (kinds == RAW)[:, None]

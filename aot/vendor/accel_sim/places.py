@@ -207,8 +207,10 @@ def _forward(plan: Plan, layer: Layer, copies: bool) -> None:
     elements changes.
     """
     source = layer.inputs[0]
+    # A concat, or the output behind a reshape, has decided already.
     if layer.output in plan.places:
         return
+    # These buffers are the caller's, so an output cannot be a part of one.
     outside = plan.tensors[plan.places[source].root].where in ("input", "const")
     if (copies or outside) and plan.tensors[layer.output].where == "output":
         fresh, copy = _copy_of(plan, layer.output, layer.name)

@@ -118,6 +118,8 @@ class Lowering:
                 network, sources = self.network(part)
                 compiled = compile_network(network, self.config, self.options)
             except UnsupportedError:
+                # Halves, because every try compiles the part: the largest part that fits would take
+                # many.
                 count = len(part.matches) // 2
                 if not count:
                     raise

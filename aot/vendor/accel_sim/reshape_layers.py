@@ -87,6 +87,7 @@ def reshape_layers(network: Network, c: Config) -> Network:
         """The number of a new inner tensor [height * width, 1, channels] like tensor `index`."""
         t = tensors[index]
         tall = replace(t, height=t.height * t.width, width=1)
+        # A tensor between two views belongs to nobody outside: it has neither strides nor data.
         tensors.append(replace(tall, where="inner", strides=None, data=None))
         return len(tensors) - 1
 

@@ -54,6 +54,8 @@ class Slots:
                 slot = self._free(bank, size)
                 bank.held[key] = slot
                 made.extend(_fill(content, slot))
+            # Its slots are now the newest, so none of them is filled again for another part of the
+            # item.
             bank.used[bank.held[key]] = self.clock
             found[attribute] = bank.held[key]
         return found, made

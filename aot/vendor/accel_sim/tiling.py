@@ -100,10 +100,12 @@ def product_tilings(c: Config, layer: Layer, x: Tensor, y: Tensor) -> Iterator[T
             deep, c.wgt_rows // 2
         ):
             break
+        # Another number of tiles gives as many passes, of which the last has less to do.
         if _up(count, _up(count, tiles)) != tiles:
             continue
         for cols in widths:
             limit = c.acc_rows // (tiles * cols)
+            # With half of ACC the next sums are made while those before are drained.
             half = c.acc_rows // 2 // (tiles * cols)
             for rows in sorted({_cols(y.height, n) for n in (half, limit, half // 2, 1) if n}):
                 if rows <= SIDE and rows * cols * tiles <= c.acc_rows:

@@ -89,6 +89,7 @@ class _Walk:
         unit = int(self.order[at].unit)
         clock = list(self.clocks[unit][-1])
         own = len(self.clocks[unit])
+        # The latest need comes first: what its giver knew by then often includes the other needs.
         open_ = sorted(
             (u for u in range(UNITS) if u != unit and needs[u] > clock[u]),
             key=lambda u: -self.position[u][needs[u]],

@@ -205,6 +205,8 @@ class _Proof:
                 and (a.index == out.index).all()
             ):
                 continue
+            # The common case is an operand apart from the result; it is told by two bounds, without
+            # a search.
             low, high = int(out.index.min()), int(out.index.max())
             near = a.index[(a.index >= low) & (a.index <= high)]
             if near.size and np.isin(near, out.index).any():

@@ -59,6 +59,8 @@ def _loads(
     assert layer.weights is not None
     lanes, flash = c.lanes(x.itemsize), options.weights == "flash"
     taps = int(layer.weights[0].size)
+    # Weights in several parts never stay in WGT (`product_tilings`), however few channels a tile
+    # has.
     if layer.kind == "conv" and len(depth_parts(layer, c, x.itemsize)) > 1:
         return None
     fit = min(c.wgt_rows // 2 // taps, c.prm_channels // 2 // lanes) * lanes
@@ -68,6 +70,7 @@ def _loads(
     size = _up(y.channels, lanes) * lanes * taps * x.itemsize
     weights, params = _again(layout.tilings[number], y, c.prm_channels)
     rate, latency = c.rate(flash), c.latency(flash)
+    # Every tile starts two loads: one of weights, one of parameters.
     once = size // rate + 8 * y.channels // rate + 2 * latency * count
     now = weights * size // rate + params * (8 * y.channels // rate + latency * 2)
     moved = [n for n in (*layer.inputs, layer.output) if plan.places[n].root in layout.streamed]
@@ -119,6 +122,7 @@ def _cut(tensors: list[Tensor], layer: Layer, channels: int) -> Iterator[Layer]:
         last = min(first + channels, y.channels)
         inputs = []
         for operand, index in enumerate(layer.inputs):
+            # A convolution sums over all channels of its input, so each tile reads the whole of it.
             if operand == 0 and layer.kind == "conv":
                 inputs.append(index)
                 continue

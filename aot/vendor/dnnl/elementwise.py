@@ -77,6 +77,8 @@ def _declare_unary(made: Pattern, act_of: Callable[[Match], Act]) -> None:
         0.
         """
         x = incoming["v"]
+        # The exponential of 0 is 1: pad lanes are then no zeros, and the layout must not promise
+        # any.
         kept = x if _keeps_zero(act_of(m)) else Layout(x.block)
         return {"v": x, "y": kept}
 
@@ -314,6 +316,8 @@ def _declare_affine(relu: bool) -> None:
         call.
         """
         rows = [np.asarray(v.data, np.float32).reshape(-1) for v in (m.s, m.t)]
+        # The library has no such operator but a batch normalization: with mean 0 and variance 1 it
+        # is one.
         rows += [np.zeros_like(rows[0]), np.ones_like(rows[0])]
         names = ("scale", "shift", "zeros", "ones")
         consts = [c.const(row, name) for row, name in zip(rows, names, strict=True)]

@@ -158,6 +158,7 @@ def to_conv(c: Recorder, m: Match) -> None:
         y=m.y.shape,
         w=w.shape,
         s=window.strides,
+        # The library counts dilations from 0, ONNX from 1.
         d=[d - 1 for d in window.dilations],
         before=window.before,
         after=window.after,
@@ -313,6 +314,7 @@ def to_pair(c: Recorder, m: Match) -> None:
     found = QuantisedPair.of(m)
     a, b, y = found.a, found.b, found.y
     kind = KINDS[found.op_type]
+    # The factors are rounded to float32 once, at the end, so that they err by half a digit at most.
     ra, rb = np.float64(a.s) / np.float64(y.s), np.float64(b.s)
     if found.op_type == "Mul":
         shift = np.float64(y.z)
@@ -331,6 +333,7 @@ def to_pair(c: Recorder, m: Match) -> None:
         **_range(found.limits),
     )
     state = primitive(c, "aot_dnnl_qbinary", params)
+    # In a + a the library would read its second operand from memory that it writes.
     place = [(m.y, m.a)] if m.a.ir is not m.b.ir and a.dtype is y.dtype else []
     c.call("aot_dnnl_run2", state, m.y, m.a, m.b, inplace=place, status=True, macs=n)
 

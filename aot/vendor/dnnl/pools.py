@@ -39,6 +39,8 @@ def window_of(m: Match, node: NodeRef) -> dict[str, list[int]]:
         dilations = [int(v) for v in node.attr("dilations", ones)]
         pads = [int(v) for v in node.attr("pads", [0] * (2 * rank))]
         before, given = pads[:rank], pads[rank:]
+    # The library knows no ceil_mode: the padding has to be large enough for the result's last
+    # window.
     reach = [
         (o - 1) * strides[a] + (k[a] - 1) * dilations[a] + 1 - i - before[a]
         for a, (i, o) in enumerate(zip(m.x.shape[2:], m.y.shape[2:], strict=True))

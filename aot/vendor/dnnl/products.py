@@ -89,10 +89,10 @@ def chained(
         if not suffix and post == "Add":
             continue
 
+        # The defaults bind the values of this pass of the loop; the names alone would mean the last
+        # ones.
         def whole(op: Any, *values: Any, _act: Callable[..., Any] = act, _post: str = post) -> Any:
-            """The graph of product, activation and a second operator with the operand that comes
-            last.
-            """
+            """The graph of product, activation and a second operator on the last operand."""
             inner = _act(op, build(op, *values[: len(params)]), *values[len(params) : -1])
             return getattr(op, _post)(inner, values[-1])
 
@@ -142,6 +142,8 @@ def run(
     if residual is None:
         c.call("aot_dnnl_run", state, m.y, x, scratch, status=True, macs=work.macs)
         return
+    # The library adds to what lies at the result, which x must not be: it is read for every
+    # element.
     pair = [(m.y, residual)] if residual.ir is not x.ir else []
     c.call(
         "aot_dnnl_run_sum",
@@ -327,9 +329,8 @@ def _declare_conv(made: Pattern, constants: Constants) -> None:
 
     @made.cases
     def examples() -> Iterator[Case]:
-        """One case of 5 input and 24 output channels, with a second operand [1, 24, 5, 6] if there
-        is one.
-        """
+        """A case of 5 input, 24 output channels; a second operand is [1, 24, 5, 6]."""
+        # The weights of a transposed convolution have the input channels first.
         w = f32(5, 24, 3, 3, low=-0.2, high=0.2)
         if "add" in made.name or "then" in made.name:
             yield _example(made, f32(1, 5, 7, 8), w.reshape(24, 5, 3, 3), f32(24), f32(1, 24, 5, 6))
@@ -445,9 +446,8 @@ def _declare_dense(made: Pattern, constants: Constants) -> None:
 
     @made.cases
     def examples() -> Iterator[Case]:
-        """One case of a matrix [33, 20], with a bias and a second operand where the pattern has
-        them.
-        """
+        """A case of a matrix [33, 20], with the bias and second operand of the pattern."""
+        # A MatMul takes rows of any rank, a Gemm a matrix.
         rows = [f32(2, 5, 33)] if made.name.startswith("dense") else [f32(5, 33)]
         biased = made.name.startswith(("gemm", "dense_bias"))
         more = [f32(20)] if biased else []

@@ -52,6 +52,7 @@ def _supported(m: Match, default: tuple[str, ...]) -> Checks:
     direction, layout = node.attr("direction", "forward"), int(node.attr("layout", 0))
     yield direction in DIRECTIONS, f"direction {direction!r} is unknown"
     yield layout == 0, f"layout {layout} (needs 0)"
+    # With two directions the names are given twice, once for each.
     names = tuple(str(a).lower() for a in node.attr("activations") or default)
     usual = names in (default, default * 2)
     yield usual, f"activations {', '.join(names)} (needs {', '.join(default)})"
@@ -124,6 +125,7 @@ def _record(c: Recorder, m: Match) -> None:
     steps, batch, features = m.x.shape
     directions, _, hidden = m.r.shape
     long = _kind(m) == LSTM
+    # The library writes last states all or none: one that nobody reads gets memory, too.
     ends = _wanted(m, "yh") or _wanted(m, "yc")
 
     def result(name: str, needed: bool, *shape: int) -> ValueRef | Handle | None:

@@ -64,6 +64,7 @@ def positions_agree(m: Match) -> Checks:
     spec = Resize.of(m)
     reasons = list(spec.checks())
     yield from reasons
+    # Positions are computed from the attributes, so these have to be valid.
     if not all(ok for ok, _ in reasons):
         return
     mode, transform = spec.mode, spec.coordinate_transformation_mode

@@ -26,6 +26,7 @@ def _declare_softmax(op_type: str) -> None:
         """
         yield from floats(m.x)
         yield m.x.rank > 0, "a scalar has no axis"
+        # One element has the probability 1, and its logarithm must be exactly 0.
         if op_type == "LogSoftmax" and m.x.rank:
             extent = m.x.shape[int(m.root.attr("axis", -1)) % m.x.rank]
             yield extent != 1, "the axis has one element: oneDNN's logarithm of 1 is 1.4e-6"
@@ -119,6 +120,7 @@ def _declare_reduce(op_type: str) -> None:
         yield from floats(m.x)
         known = m.axes is None or m.axes.is_const
         yield known, "axes are computed at run time (need a constant)"
+        # No axes mean all of them, unless the attribute makes the node a copy.
         empty = m.axes is None or not math.prod(m.axes.shape)
         copies = empty and bool(m.root.attr("noop_with_empty_axes", 0))
         yield not copies and m.x.rank > 0, "no axes to reduce"
