@@ -105,8 +105,7 @@ def emit_c(
     called += [c for t in fallbacks if t.program is not None for c in t.program.every_call()]
     backends = used_backends(program, options)
     headers = kernels.collect(fetch.headers(called))
-    own = headers_of(program)
-    specialise = options.specialise
+    own, specialise = headers_of(program), options.specialise
     parted, parts = region_files(program, plan, target, constants, specialise, fallbacks, backends)
     vendors = vendors_of(program, backends, parts)
     math = headers.math or levels.all_headers(chips).math
@@ -115,8 +114,7 @@ def emit_c(
     if others:
         manifest["levels"] = levels.record(chips, stored)
         manifest["memory"] |= levels.memory(chips, stored)
-    values["selftest"] = bool(samples)
-    values["stack_bytes"] = manifest["memory"]["stack_bytes"]
+    values |= {"selftest": bool(samples), "stack_bytes": manifest["memory"]["stack_bytes"]}
     files: dict[str, File] = {
         f"src/{name}_run.c": spell_run(program, plan, target, constants, own, specialise).encode(
             "ascii"
@@ -156,7 +154,6 @@ def emit_c(
     manifest["libraries"] = list(vendors.links)
     if vendors.memory:
         manifest["memory"]["vendor_bytes"] = vendors.memory
-    # The manifest lists all other files, so it is the last.
     manifest["sources"] = manifests.sources_of(files)
     files["manifest.json"] = manifests.dump(manifest)
     return files
