@@ -261,6 +261,7 @@ FIELDS = ("backend", "nodes", "begin", "end")
 
 def check_regions(regions: Any, keep: Any) -> None:
     """Raise UsageError unless `regions` and `keep` have the form `annotate` reads."""
+    # The tables come from a file of the user's, so each level is checked before it is read.
     if not isinstance(keep, Mapping) or any(not isinstance(v, str) for v in keep.values()):
         raise UsageError("keep is not a table of NODE = BACKEND")
     if not isinstance(regions, Mapping):

@@ -59,6 +59,7 @@ def compile_model(
     planned = partial(_planned, model.graph, partition, options, stage)
     first = planned(name, target)
     others = tuple(planned(level_name(name, chip), chip) for chip in target.levels)
+    # All levels share one header, so inputs, outputs and states have to be alike.
     check_alike(first, others)
     target, program, plan = first.target, first.program, first.plan
     program = sliced(program, plan, options.slice_macs)

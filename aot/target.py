@@ -188,6 +188,7 @@ def _status(name: str) -> str:
         return "no code generation for this machine"
     if name == "host":
         return f"this machine: {target.cpu}"
+    # A native target needs no emulator: the slice is empty then.
     emulator = target.emulator[: not target.native()]
     needed = [
         (
@@ -246,6 +247,7 @@ def _with_levels(spec: str) -> Target:
             hint = hint if word in known else meant(word, known, hint)
             raise TargetError(f"target {spec!r}: {what}", hint=hint)
     first, *others = chips = [_named(known[word], known[word]) for word in words]
+    # NAME_init takes the last level that the CPU has, so what comes later must ask for more.
     for (before, one), (word, chip) in combinations(zip(words, chips, strict=True), 2):
         if set(chip.requires) < set(one.requires):
             what = f"level {before!r} would never be taken: every CPU that has it has {word!r}"
@@ -305,6 +307,7 @@ def _from_file(path: Path) -> Target:
 
 def _build(name: str, cpu: str, table: Mapping[str, Any], where: str) -> Target:
     known = {f.name for f in fields(Target)} - {"name", "cpu", "memories", "levels"}
+    # A misspelled key would otherwise be reported as one that is missing.
     for key in sorted(table):
         if key not in known | {"memory"}:
             raise TargetError(f"unknown key {key!r}", where, f"known: {', '.join(sorted(known))}")
@@ -399,6 +402,7 @@ def _memory(table: Any, where: str) -> Memory:
     if not re.fullmatch("[A-Za-z0-9_.$]{0,60}", section):
         raise TargetError(f"section {section!r} of memory {name} is no section name", where)
     speed = table.get("speed", 1.0)
+    # In Python True and False are numbers, too.
     if not isinstance(speed, int | float) or isinstance(speed, bool) or not 0 < speed < 1e12:
         raise TargetError(f"speed {speed!r} of memory {name} is not positive", where)
     address = table.get("address", 0)

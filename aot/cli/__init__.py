@@ -127,6 +127,7 @@ def _dispatch(arguments: list[str], own: bool) -> int:
 
         print(cmake())
         return 0
+    # Imported late: what is above must answer in a tenth of a second.
     from aot.cli import parser
 
     name, rest = _command(arguments)

@@ -43,6 +43,7 @@ def words_of(file: Path) -> list[str]:
             words += [f"{flag}={name}={_spelled(v)}" for name, v in value.items()]
         elif flag and value != []:
             words.append(f"{flag}={_spelled(value)}")
+    # The name of a model may begin with a dash.
     return [*words, "--", table["model"]]
 
 

@@ -10,6 +10,7 @@ from aot.ir.program import Access, Arg, Body, Call, Program, Role, Source, Wire
 def check_bodies(program: Program, call: Call, where: str) -> None:
     """Raise InternalError unless the bodies of `call` fit its arguments."""
     steps = call.steps
+    # An If has a body for each answer, a Loop and a Scan have one.
     if len(call.bodies) != (2 if steps is None else 1):
         raise InternalError(f"{where} has {len(call.bodies)} bodies")
     if not call.status:
@@ -49,6 +50,7 @@ def _check_body(program: Program, call: Call, body: Body, where: str) -> None:
             elif wire.stride and (most < 0 or wire.stride != nbytes):
                 raise InternalError(f"{what}: slices of {wire.stride} bytes, {most} of them")
             else:
+                # Slices of all steps lie one behind the other in the argument.
                 total = max(0, most) * nbytes if wire.stride else nbytes
                 _check_size(program, call, wire.arg, total, access, what)
     if len(body.carried) != len(inner.carried) or (body.carried and call.steps is None):

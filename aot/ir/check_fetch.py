@@ -23,6 +23,7 @@ def check_fetches(program: Program, call: Call, where: str) -> None:
     block. The source holds the weights that the digest is of, and a run of the call asks it for no
     byte that it does not have.
     """
+    # Every one of these cuts moves the call's pointers for itself.
     if call.fetches and (call.splits or call.rowwise or call.bodies or call.region >= 0):
         raise InternalError(f"{where}: a call with fetched weights is cut in another way, too")
     for fetch in call.fetches:

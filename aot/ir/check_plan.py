@@ -77,6 +77,7 @@ def check_plan(program: Program, plan: Plan) -> None:
     for step, call in enumerate(program.calls):
         touches = _touches(program, plan, roots, step, call)
         _check_within_call(step, call, touches)
+        # All reads of a call are judged before its writes count, since it may work in place.
         for t in touches:
             if t.access is not Access.WRITE:
                 _check_read(owners, step, call, t)
@@ -182,6 +183,8 @@ def _touches(
         if not isinstance(arg, Arg):
             continue
         owner = roots[arg.tensor][0]
+        # Only places in the arena are planned; anything else is memory of the caller or of the
+        # code.
         if owner.role not in (Role.TEMP, Role.SCRATCH):
             if call.beyond and arg.access is Access.READ and owner.role is not Role.CONST:
                 what = f"call {step} ({call.kernel}) reads past the end of {arg.tensor}"

@@ -132,6 +132,7 @@ def _check_tensor(program: Program, name: str, tensor: Tensor) -> None:
     seen = {name}
     while tensor.view is not None:
         base = program.tensors.get(tensor.view.base)
+        # Views that go in a circle would never end.
         if base is None or base.name in seen:
             raise InternalError(f"tensor {name} views {tensor.view.base}: missing or circular")
         if tensor.view.offset < 0 or tensor.view.offset + tensor.nbytes > base.nbytes:

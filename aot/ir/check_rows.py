@@ -150,6 +150,7 @@ def _step(play: _Play, call: Call, rowwise: Rowwise, step: int) -> Call:
         args.append(_sums(play, call, rowwise, step))
     for arg in args:
         root = arg.tensor.rpartition("@")[0]
+        # A tensor that no call makes by rows is complete before the segment begins.
         if arg.access is Access.READ and root in play.made and arg.tensor not in play.written:
             raise InternalError(f"{call.kernel} reads {arg.tensor} before it is made")
     play.written.update(a.tensor for a in args if a.access is not Access.READ)
@@ -185,6 +186,7 @@ def _rows_of(play: _Play, rowwise: Rowwise, index: int, arg: Arg, step: int) -> 
             if 0 <= row < window.height:
                 yield _row(play, arg, row, window.height, pieces)
     elif index in rowwise.single:
+        # Sums are no result before the last step, which writes it.
         last = not rowwise.sums or step == rowwise.steps - 1
         if last or arg.access is Access.READ:
             rows = [0] if rowwise.sums else _batch(rowwise, step)
@@ -231,6 +233,7 @@ def _row(play: _Play, arg: Arg, row: int, height: int, pieces: int) -> Arg:
             play.places[name] = Place(ARENA, play.places[root.name].offset + begin)
         rest = pieces > 1 and row and arg.access is Access.WRITE
         return Arg(name, Access.READ_WRITE if rest else arg.access)
+    # A tensor by rows is nowhere as a whole: each of its rows has a place of its own.
     play.tensors[name] = Tensor(name, (size,), U8, Role.TEMP, align=1)
     play.places[name] = Place(ARENA, _place(play, root.name, row))
     return Arg(name, arg.access)

@@ -31,6 +31,7 @@ def check_slices(program: Program, plan: Plan) -> None:
             raise InternalError(f"{part.text()}: the call must be made as a whole")
         if not part.first < part.end <= rows:
             raise InternalError(f"{part.text()}: the call makes {rows} rows")
+        # The slice with the last row ends the call.
         row = part.end % rows
         call += row == 0
     if program.slices and (call, row) != (len(program.calls), 0):

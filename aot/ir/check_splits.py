@@ -36,6 +36,7 @@ def _check(program: Program, call: Call, split: Split, where: str) -> None:
             continue
         tensor = program.tensors[arg.tensor]
         if tensor.role is Role.SCRATCH:
+            # Threads work at once, so each has an equal share of scratch memory for itself.
             if number in moves or tensor.nbytes % program.threads:
                 raise InternalError(f"{where}: {arg.tensor} is not divided among threads")
         elif number in moves:

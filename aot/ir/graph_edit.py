@@ -114,6 +114,7 @@ class Editor:
         kind = dtype if dtype is not None else first.dtype
         assert kind is not None
         set_type(value, int(kind), tuple(shape))
+        # C names are made of it, so no other value may have it.
         value.name = self.fresh(hint or f"{before.outputs[0].name}_{op_type}")
         self.graph.insert_before(before, made)
         return value
@@ -147,6 +148,7 @@ class Editor:
         )
         made = value.producer()
         assert made is not None
+        # Messages and reports speak of the node that the user knows.
         made.name = like.name
         made.metadata_props.update(like.metadata_props)
         return value

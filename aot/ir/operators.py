@@ -379,6 +379,7 @@ def operator(
     and a result, and for a second record of the operator.
     """
     ends = tuple(operands.split()), tuple(results.split())
+    # The frame names the module, so that not every declaration has to.
     module = module or sys._getframe(1).f_globals["__name__"]
     made = Operator(name, *ends, domain, tuple(traits), attributes, tuple(reads), module)
     known = {o.rstrip("?*") for o in made.operands}
@@ -402,6 +403,7 @@ def operator(
             what = f"operator {name}: {type(trait).__name__} names {axis}"
             raise BackendError(what, module, f'say {axis}=AxisOf("x", -1) beside its traits')
     before = _TABLE.setdefault((domain, name), made)
+    # A module that is imported again declares what is known.
     if before != made:
         what = f"operator {domain or 'ai.onnx'}.{name} has two records"
         raise BackendError(what, module, f"the other one is in {before.module}")

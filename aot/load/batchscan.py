@@ -40,6 +40,7 @@ def _spell(node: onnx.NodeProto) -> None:
     """
     held = {a.name: a for a in node.attribute}
     body, scanned = held["body"].g, held["num_scan_inputs"].i
+    # Outputs have names that nothing else has, so names made of one are free.
     stem = node.output[0] or node.name
     outside = [n for n in node.input if n]
     if len(outside) != len(body.input):
@@ -56,6 +57,8 @@ def _spell(node: onnx.NodeProto) -> None:
     one = onnx.helper.make_graph(
         [inner], f"{stem} one", _infos(ins, body.input), _infos(outs, body.output)
     )
+    # Until the whole model is converted its opset means the old Scan: the domain keeps this one
+    # apart.
     node.domain = LATER
     del node.input[:], node.attribute[:]
     node.input.extend(outside)

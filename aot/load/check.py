@@ -163,6 +163,7 @@ def _scope_errors(graph: onnx.GraphProto, outer: frozenset[str]) -> Iterator[Aot
     initializers = [i.name for i in graph.initializer]
     initializers += [s.values.name for s in graph.sparse_initializer]
     for kind, names in (("input", [i.name for i in graph.input]), ("initializer", initializers)):
+        # An initialiser may have the name of an input: it is the default of that input.
         seen: set[str] = set()
         for name in names:
             if name in seen or not name:
@@ -205,6 +206,7 @@ def _is_cyclic(graph: onnx.GraphProto) -> bool:
     for user, sources in enumerate(needs):
         for source in sorted(sources):
             users[source].append(user)
+    # Without recursion: a model has chains of more nodes than Python nests calls.
     waiting = [len(s) for s in needs]
     ready = [i for i, count in enumerate(waiting) if count == 0]
     done = 0
@@ -315,6 +317,7 @@ def _domain(domain: str) -> str:
 
 def _unknown_operator(claimed: Collection[str]) -> Callable[[str, str, dict[str, int]], str]:
     """A function that gives the reason why an operator is unknown, "" if it is known."""
+    # Every answer is kept: a model has thousands of nodes, but few operators.
     known: dict[tuple[str, str, int], str] = {}
 
     def reason(domain: str, op_type: str, versions: dict[str, int]) -> str:

@@ -60,6 +60,7 @@ def open_inputs(graph: onnx.GraphProto, options: LoadOptions) -> LoadOptions:
     _check_names(graph, state)
     del graph.input[:]
     graph.input.extend(state.inputs)
+    # Readers of a sequence come behind the nodes that join its parts.
     nodes = [*state.nodes, *graph.node]
     del graph.node[:]
     graph.node.extend(nodes)
@@ -115,8 +116,10 @@ def _sequence(state: _Opening, name: str, element: onnx.TypeProto, result: str) 
     given = state.shapes.pop(name, None)
     for i in range(count):
         part = _tensor(f"{name}/{i}", element)
+        # A shape that was given for one element says more than that of the whole sequence.
         if given is not None:
             state.shapes.setdefault(part.name, given)
+        # An element with a shape of its own must not tie the names of its axes to those of others.
         if part.name in state.shapes:
             _free_symbols(part, state.options)
         state.inputs.append(part)
@@ -144,6 +147,7 @@ def _count(state: _Opening, name: str, element: onnx.TypeProto) -> tuple[int, bo
     shaped = list(_shaped(name, state.options))
     if shaped:
         return len(shaped), True
+    # Later nothing could bound elements of unknown rank.
     known = element.tensor_type.HasField("shape") or name in state.shapes
     if not known:
         what = f'input "{name}" is a sequence whose elements have no shape'
@@ -173,6 +177,7 @@ def _optional(state: _Opening, graph: onnx.GraphProto, info: onnx.ValueInfoProto
     result = name + INNER
     _rename(graph, name, result)
     if bound is not None and not np.asarray(bound).any():
+        # The input is gone, and a shape for an input that does not exist would be refused.
         state.shapes.pop(name, None)
         state.nodes.append(onnx.helper.make_node("Optional", [], [result], type=element))
         return

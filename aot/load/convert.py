@@ -69,6 +69,7 @@ def to_canonical(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _keep_meanings(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
     """The model in its own opset or a later one, without what onnx's converter gets wrong."""
+    # The oldest changes come first: each step may convert to the opset before the next one.
     if version < BROADCAST_CHANGE:
         refuse_training(model)
         line_up(model)
@@ -78,6 +79,7 @@ def _keep_meanings(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
         type_masks(model)
     if version < SCAN_CHANGE:
         spell_batch_scans(model)
+    # A conversion takes time and may fail, so only models with these operators pay for it.
     if version < RESIZE_CHANGE and has(model, "Upsample", "Resize"):
         model = _convert(model, RESIZE_CHANGE)
         keep_old_resize(model)

@@ -34,6 +34,7 @@ def cut(opened: Opened, inputs: Sequence[str], outputs: Sequence[str]) -> Opened
     """
     if not inputs and not outputs:
         return opened
+    # Cutting reads names and bodies of all nodes, which only a well-formed model has.
     check_form(opened.proto)
     graph = opened.proto.graph
     inputs, said = _with_types(graph, inputs)
@@ -61,6 +62,8 @@ def part_of(opened: Opened, options: Options) -> tuple[Opened, Options]:
     names, all_names = _names_of(part.proto.graph), _names_of(opened.proto.graph)
 
     def kept(given: Mapping[str, Any]) -> dict[str, Any]:
+        # A name that the whole model lacks, too, stays, so that it is refused with the usual
+        # message.
         return {n: v for n, v in given.items() if n in names or n not in all_names}
 
     return part, replace(
@@ -132,6 +135,7 @@ def _check_names(graph: onnx.GraphProto, inputs: Sequence[str], outputs: Sequenc
     made = {o for n in graph.node for o in n.output if o}
     fed = {i.name for i in graph.input}
     constants = {t.name for t in graph.initializer}
+    # Only a value that is computed can be an output; an input may be one of the model's.
     for option, names, known in ((INPUTS, inputs, made | fed), (OUTPUTS, outputs, made)):
         for name in names:
             if name in known and name not in constants:
@@ -300,6 +304,7 @@ def _taken(
                 schema = onnx.defs.get_schema(
                     node.op_type, versions.get(node.domain, 1), node.domain
                 )
+            # Without a schema an operator says nothing about types; other readers may.
             except onnx.defs.SchemaError:
                 continue
             formals = [

@@ -45,6 +45,7 @@ def open_shapes(
         merged[name] = dims
         if given is not None:
             sizes = [None if s == -1 else _most(s) for s in given]
+            # Another rank than the declared one is an error, which loading reports.
             declared = dims if dims is not None and len(dims) == len(sizes) else sizes
             merged[name] = [d if s is None else s for s, d in zip(sizes, declared, strict=True)]
             pairs = zip(declared, sizes, strict=True)
@@ -117,6 +118,7 @@ def example_pins(
         named = name not in nameless or None not in known
         for dim, value in zip(known, likely, strict=True):
             for symbol in _symbols(dim) if named and isinstance(dim, str) else ():
+                # A state or a weight knows a size better than the example does, so its value stays.
                 symbols[symbol] = value if symbols.get(symbol, size) == size else symbols[symbol]
         if any(d is None for d in known):
             values = [d if isinstance(d, int) else v for d, v in zip(known, likely, strict=True)]

@@ -39,6 +39,7 @@ def locate(tensor: onnx.TensorProto, folder: Path | None) -> tuple[Path, int, in
         what = f"external data has length {length}, its shape {list(tensor.dims)} needs {needed}"
         raise ModelError(what, where)
     size = _regular_size(path, location, where)
+    # Reading a mapped file beyond its end kills the process, so the size is checked before.
     if offset + length > size:
         what = f'external data ends at byte {offset + length}, "{location}" has {size}'
         raise ModelError(what, where, "the file may be truncated")

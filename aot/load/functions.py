@@ -139,6 +139,7 @@ def _inline(model: onnx.ModelProto, kept: list[Key]) -> onnx.ModelProto:
 
     if kept:
         return inliner.inline_selected_functions(model, kept, exclude=True)
+    # In a process of its own: onnx's C++ does not survive every damaged function.
     try:
         result = run_isolated(
             lambda m: inliner.inline_local_functions(m, convert_version=True), model

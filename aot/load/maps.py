@@ -44,6 +44,7 @@ def drop_maps(model: onnx.ModelProto) -> list[str]:
             continue
         labels = rule(node)
         more = len(labels) - _SHOWN
+        # A thousand labels would hide what the note says.
         labels[_SHOWN:] = [f"and {more} more"] if more > 0 else []
         info.type.Clear()
         info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT

@@ -72,6 +72,7 @@ def push_marks(model: onnx.ModelProto) -> None:
                 made.CopyFrom(function)
                 made.name = copies[key]
                 _mark(made, marks)
+                # The calls inside of the copy have the marks now, so it is walked as well.
                 stack.append(made)
             node.op_type = copies[key]
 

@@ -86,6 +86,7 @@ def name_everything(model: ir.Model) -> None:
         if id(value) not in seen:
             seen.add(id(value))
             wanted.append((value, values.unique(identifier(value.name or "", fallback))))
+    # Renamed twice, because the new name of one value may still be the old name of another.
     for index, (value, name) in enumerate(wanted):
         if value.name != name:
             _remember(value)

@@ -98,6 +98,8 @@ def flatten_hardmax(model: onnx.ModelProto) -> None:
     """
     ranks = _ranks(model)
     for graph in list(all_graphs(model.graph)):
+        # From the last node on: what replaces a node does not change the numbers of those before
+        # it.
         for index in reversed(range(len(graph.node))):
             node = graph.node[index]
             if not is_a(node, "Hardmax"):

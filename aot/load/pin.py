@@ -56,6 +56,7 @@ def declared(info: onnx.ValueInfoProto) -> list[Dim] | None:
         return None
     dims: list[Dim] = []
     for axis, dim in enumerate(tensor.shape.dim):
+        # Some exporters write -1 for a size that is open.
         if dim.HasField("dim_value") and dim.dim_value != -1:
             if dim.dim_value < 0:
                 what = f'input "{info.name}": dimension {axis} is {dim.dim_value} (negative)'
@@ -117,6 +118,7 @@ def pin(
     batches = [n for n, dims in shapes.items() if is_batch(dims)]
     for name in batches:
         shapes[name] = with_batch(shapes[name])
+    # Errors of all inputs are gathered, so that one message tells them all.
     errors: list[AotError] = list(_evaluate_expressions(inputs, symbols))
     pins = _pins(graph, inputs, options)
     for info in inputs:
@@ -153,6 +155,7 @@ def _evaluate_expressions(inputs: list[onnx.ValueInfoProto], symbols: Known) -> 
     for info in inputs:
         for axis, dim in enumerate(declared(info) or ()):
             expression = parsed(dim) if isinstance(dim, str) else None
+            # A name without a size is an open dimension, about which there is an error later.
             if expression is None or any(n not in symbols for n in expression.names):
                 continue
             assert isinstance(dim, str)
@@ -205,6 +208,7 @@ def check_names(inputs: list[onnx.ValueInfoProto], options: LoadOptions | Option
     for info in inputs:
         texts = [d for d in declared(info) or () if isinstance(d, str)]
         within = [n for d in texts if (found := parsed(d)) is not None for n in found.names]
+        # In the order of the file, so that a message is the same in every run.
         symbols += [d for d in dict.fromkeys((*within, *texts)) if d not in symbols]
     for given, option, known in (
         (options.input_shapes, "--input-shape", names),
@@ -250,6 +254,7 @@ def _merge(
             raise ModelError(f'input "{name}": dimension {axis} is {dim} in the model, not {said}')
         if isinstance(dim, str) and size != -1:
             known = _known(dim, size_of(size, f"--input-shape {name}"))
+            # A name stands for one size, in whichever inputs it occurs.
             if symbols.setdefault(dim, known) != known:
                 what = f'input "{name}": dimension {axis} ("{dim}") is given as {_text(known)}'
                 raise ModelError(f"{what} and as {_text(symbols[dim])}")

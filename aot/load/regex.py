@@ -153,6 +153,7 @@ class _Reader:
         """One character, class, group or assertion."""
         c = self.take()
         if c == "(":
+            # Nested brackets are nested calls here: this limit is reached before Python's own.
             if self.depth == MOST_NESTED:
                 raise self.fail(f"brackets nest deeper than {MOST_NESTED}")
             self.depth += 1
@@ -213,6 +214,7 @@ class _Reader:
             except ValueError:
                 raise self.fail(f"\\x{digits}") from None
             return ((code, code),)
+        # A letter with a meaning that is not known here must not be taken for itself.
         if c.isalnum() and c not in CONTROLS:
             raise self.fail(f"\\{c}")
         code = CONTROLS.get(c, ord(c))
@@ -225,6 +227,7 @@ class _Reader:
         negative = self.skip("^")
         found: list[tuple[int, int]] = []
         first = True
+        # Right behind the opening, "]" is a character of the class.
         while first or self.peek() != "]":
             first = False
             if self.text.startswith("[:", self.at):
@@ -298,6 +301,7 @@ def _build(net: _Net, node: _Node, start: int) -> int:
     """Add `node` to the net behind state `start`; the state behind it."""
     if node.kind == "set":
         end = net.state()
+        # Automata read bytes of UTF-8, so a range of characters becomes rows of ranges of bytes.
         for low, high in node.ranges:
             for row in encoded(low, high):
                 at = start

@@ -32,6 +32,7 @@ def read_regular(path: Path) -> bytes:
         raise ModelError("the model file does not exist", where) from None
     except (OSError, ValueError) as e:
         raise ModelError(f"the model file cannot be read: {_reason(e)}", where) from None
+    # A pipe or a device may block, or never end.
     if not stat.S_ISREG(info.st_mode):
         raise ModelError(f"the model is {_kind(info.st_mode)}, not a regular file", where)
     if info.st_size == 0:

@@ -28,6 +28,7 @@ def dense(sparse: onnx.SparseTensorProto, name: str = "") -> onnx.TensorProto:
         raise UnsupportedError("a sparse constant of strings", where)
     if any(d < 0 for d in shape):
         raise ModelError(f"a sparse constant has the negative dimension {min(shape)}", where)
+    # A file of a few bytes could ask for terabytes.
     if prod(shape) > MOST:
         what = f"a sparse constant has {prod(shape)} elements (limit {MOST})"
         raise UnsupportedError(what, where)

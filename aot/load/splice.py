@@ -46,6 +46,7 @@ def splice(model: onnx.ModelProto, claimed: Collection[str] = ()) -> None:
         return
     kept = [f for f in model.functions if (f.domain, f.name) not in gone]
     copied = type(model)()
+    # Deleting from a list of messages frees them, so a copy holds the nodes meanwhile.
     copied.graph.node.extend(nodes)
     copied.functions.extend(kept)
     del model.graph.node[:]

@@ -41,6 +41,7 @@ def state_pairs(graph: onnx.GraphProto) -> list[tuple[str, str]]:
                 scored.append((-evidence, i, k))
     found: dict[int, int] = {}
     for score, i, k in sorted(scored):
+        # An input and an output are left: a network of nothing but states would compute nothing.
         room = len(found) + 1 < min(len(inputs), len(outputs))
         if score < 0 and room and i not in found and k not in found.values():
             found[i] = k

@@ -30,6 +30,7 @@ def split(model: onnx.ModelProto, folder: Path | None) -> tuple[onnx.ModelProto,
 
     External data is checked here; small external tensors are read, big ones stay in their file.
     """
+    # Field by field, because a copy of the whole message would copy the weights first.
     light = onnx.ModelProto()
     light.ir_version = model.ir_version
     light.opset_import.extend(model.opset_import)

@@ -118,6 +118,7 @@ def _asking(backend: Backend, chosen: Chosen) -> WhyNot | None:
         view = view_of([chosen[i] for i in members])
         try:
             return next((reason for ok, reason in check(view) if not ok), "")
+        # The check is a vendor's code, which may raise anything.
         except Exception as error:
             why = f"{type(error).__name__}: {one_line(str(error))}"
             where = f"a region up to node {view.matches[-1][1].root.onnx_name}"

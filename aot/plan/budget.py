@@ -122,6 +122,7 @@ def _check_ram(compiled: Compiled, options: Options, again: Again) -> None:
     assert needed is not None
     if needed <= options.ram:
         return
+    # Each remedy is tried by compiling again, so that the hint names only those that help.
     known = _needs_bytes(_remedies(_ram_trials(compiled, options), _ram_of, needed, again))
     raise TargetError(
         f"--ram {options.ram}: {needed} bytes are needed (arena {arena}, "

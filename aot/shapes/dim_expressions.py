@@ -122,6 +122,7 @@ def _fits(tree: ast.expr, names: dict[str, None]) -> bool:
 
 def _computed(tree: ast.expr, names: Mapping[str, T], by: Numbers[T]) -> T:
     """The number that the tree gives for numbers of its names, computed with the functions `by`."""
+    # One walk serves all kinds of numbers, since `by` has the arithmetic of each.
     if isinstance(tree, ast.Name):
         return names[tree.id]
     if isinstance(tree, ast.Constant):

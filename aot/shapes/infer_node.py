@@ -102,6 +102,7 @@ def infer_as(
     places = range(len(types))[other.places] if isinstance(other.places, slice) else other.places
     operands = [need(types, place) for place in places]
     last = bool(attribute(node, "channels_last", other.last))
+    # onnx infers shapes with the channels first.
     if last:
         kind, (batch, *space, channels) = operands[0]
         operands[0] = kind, (batch, channels, *space)

@@ -138,6 +138,7 @@ class Steps:
         now: dict[ir.Value, ir.Value] = dict(zip(body.inputs, inputs, strict=True))
         for old in list(body.initializers.values()):
             del body.initializers[str(old.name)]
+            # A name of the body may be one of the graph around it.
             old.name = edit.fresh(str(old.name))
             graph.register_initializer(old)
         for inside, outside in now.items():
@@ -164,6 +165,7 @@ class Steps:
         while limit is None or len(rows) < limit:
             if go is not None and not self._known(node, go):
                 break
+            # Before the nodes are made: a count of millions would fill the memory first.
             if len(rows) * (len(list(body)) + 1) > MOST:
                 raise UnsupportedError(f"{title(node)}: more than {MOST} nodes when unrolled")
             step = edit.const(np.array(len(rows), np.int64), "step")

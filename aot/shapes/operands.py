@@ -81,6 +81,7 @@ def convolved(weights: int, bias: int, points: Mapping[int, str]) -> Fits:
             return reason
         each: tuple[Shape, ...] = ((), (1,))
         reasons = [
+            # Weights alone may have parameters for each output channel.
             wrong(
                 name, operand_shape(node, i), *each, *([(w[0],)] if name.startswith("w_") else [])
             )

@@ -168,8 +168,10 @@ def _partial(node: ir.Node, partial_values: PartialValues) -> list[Known]:
         elif known is None or not known.full:
             return []
         else:
+            # What says how elements move must be the same for elements and masks.
             data.append(known.data)
             masks.append(known.data)
+    # Nothing known comes in, so nothing known can come out.
     if not useful:
         return []
     try:

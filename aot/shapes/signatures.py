@@ -38,6 +38,7 @@ def signature(domain: str, op_type: str, version: int) -> Signature | None:
     rest = None
     for formal in schema.inputs:
         variadic = formal.option == onnx.defs.OpSchema.FormalParameterOption.Variadic
+        # Operands of a variadic input may have different types unless it is homogeneous.
         shared = formal.type_str in variables and (not variadic or formal.is_homogeneous)
         made = Parameter(formal.type_str if shared else "", frozenset(formal.types))
         if variadic:

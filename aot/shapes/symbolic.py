@@ -173,6 +173,7 @@ class Terms:
             if source is None:
                 inputs.append(None)
             elif index in places:
+                # Large tensors hold data, not sizes, and moving them would take long.
                 if not is_typed(source) or prod(shape_of(source)) > 16 * MOST_ELEMENTS:
                     return None
                 codes = [self._code(p) for p in self.of(source)]

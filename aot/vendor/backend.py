@@ -346,6 +346,7 @@ class Backend:
         Warns (PatternWarning) of operators that normalise rewrites before patterns are matched.
         Raises BackendError if the function describes no pattern.
         """
+        # Headers that calls name are looked for beside the file that declares the pattern.
         folder = Path(function.__code__.co_filename).parent
         try:
             graph = trace(function)

@@ -99,6 +99,7 @@ def _form(before: str, after: str, unless: str, floats: bool) -> _Form:
             open_.add(id(made))
         return made
 
+    # Python's grammar wants a name behind a star.
     graph = read(ast.parse(before.replace("*", "*_"), mode="eval").body)
     assert isinstance(graph, OpPat), before
     return _Form(before, after, unless, floats, graph, _readers(graph), frozenset(open_))
@@ -293,6 +294,7 @@ def _fits(
             yield {**bound, wanted.name: op}
     elif isinstance(wanted, OpPat) and isinstance(op, OpPat):
         key = f"operator {id(wanted)}"
+        # An operator that occurs twice in a form is one node.
         if key in bound:
             if bound[key] is op:
                 yield bound

@@ -52,6 +52,8 @@ def find_backend(name: str, where: str = "--backend") -> Backend:
     """
     if name == "c":
         return load_all()
+    # Only the vendor that was asked for is imported: another one may need libraries that are
+    # absent.
     try:
         if name in bundled():
             found = importlib.import_module(f"aot.vendor.{name}").backend
@@ -132,6 +134,7 @@ def _configured(backend: Backend, config: str, options: Options | None) -> Backe
         if key.partition(".")[0] == backend.name
     }
     if backend.configure is None:
+        # An option that nobody reads is a typing error, or meant for another vendor.
         if config:
             raise UsageError(f"--backend {backend.name}:{config}: it has no configurations")
         if own:

@@ -197,6 +197,7 @@ class _Search:
             yield from self._bind(pattern.name, value, rest)
         elif isinstance(pattern, _Tail):
             yield from self._bind_all(pattern, rest)
+        # An operand that a pattern lists as absent must be absent.
         elif pattern is None:
             if value is None:
                 yield from self._solve(rest)
@@ -267,6 +268,7 @@ class _Search:
             if self.bound[key] is node:
                 yield from self._solve(rest)
             return
+        # Cheap questions come first: orders of the inputs are tried at nodes that may match only.
         if not _fits(pattern, node) or id(node) in self.covered or id(node) in self.excluded:
             return
         inputs = _trimmed(node)

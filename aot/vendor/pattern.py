@@ -101,6 +101,7 @@ class Builder:
             absent (-1: the last input stands for any number). ValueError for other words with an
             underscore or a wrong count.
             """
+            # Such a word would be an attribute, which no node has: the pattern would wait in vain.
             if odd := next((a for a in attrs if a.startswith("_")), ""):
                 raise ValueError(f"{odd} is neither _outputs, _optional nor _domain")
             if not -1 <= _optional <= len(inputs):
@@ -200,6 +201,7 @@ def typed(
 
     Raises ValueError for a dtype, rank or shape that no value has.
     """
+    # A wish that no value fulfils would make a pattern that waits in vain.
     wanted = "" if dtype is None else str(dtype)
     if wanted not in ("", *(str(d) for d in ALL)):
         raise ValueError(f"typed: no dtype is called {wanted}")
@@ -308,6 +310,7 @@ def _names_twice(graph: Any, known: dict[int, tuple[Owners, str]]) -> tuple[Owne
         inner, clash = _names_twice(child, known)
         twice = twice or clash
         for name, who in inner.items():
+            # Of alternatives only one matches, so they may share names.
             if own.get(name, who) != who and not isinstance(graph, Either):
                 twice = twice or name
             own[name] = own.get(name, frozenset()) | who

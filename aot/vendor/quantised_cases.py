@@ -158,6 +158,7 @@ def conv_add_cases() -> Iterator[Case]:
     ):
         w, r = quantised_values(*kernel), quantised_values(shape[0], kernel[0], *shape[2:], seed=7)
         steps = np.linspace(0.004, 0.011, kernel[0]).astype(np.float32)
+        # Sums of so many random products are about this wide: results fill the range of int8.
         width = np.sqrt(w.size / kernel[0]) * 74 * 74 * 0.031 * 0.0075 / 40
         operands = (
             *product_operands(quantised_values(*shape), w, steps),

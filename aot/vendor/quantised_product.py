@@ -115,6 +115,7 @@ def bias_of(m: Match, sx: np.float32, w: Weights, sy: np.float32) -> tuple[Array
     if math.prod(given.shape) not in (1, count):
         return nothing, f"a bias of shape {list(given.shape)} for {count} channels"
     if quantised_bias is None:
+        # In float32 the quotient of a large bias would be off by several units.
         exact = np.asarray(given.data, np.float64).reshape(-1) / unit.astype(np.float64)
     else:
         own = quantisation(m, "b")
@@ -168,6 +169,7 @@ class QuantisedProduct:
         node, inner = product_node(m), stored_between(m)
         x, y, w = quantisation(m, "x"), quantisation(m, "c" if inner else "y"), weights_of(m)
         bias, why = np.zeros(0, np.int64), refusal(float(x.s), w.scale, float(y.s))
+        # With scales that are refused there may be no units to divide by.
         if not why:
             bias, why = bias_of(m, x.s, w, y.s)
         if not why and rq != SUMS:
@@ -284,6 +286,7 @@ class QuantisedProduct:
         for mark in ("", "1"):
             yield from constant_bounds(m, mark)
         ready = yield from all_hold([*known(m, *names, types=types), *weights_known(m)])
+        # `of` computes with the constants that were checked until here.
         if not (fits and ready):
             return
         reasons = [k.why for rq in rqs if (k := QuantisedProduct.of(m, rq)).why]

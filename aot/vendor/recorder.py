@@ -164,6 +164,7 @@ class Recorder:
             digest = data.key
         else:
             data = np.asarray(data, order="C")
+            # The contents themselves as keys would double the memory of the weights.
             digest = hashlib.blake2b(data.reshape(-1).view(np.uint8).data).digest()
         key = (digest, data.dtype.name, data.shape, align, section)
         if key not in self._by_digest:
@@ -312,10 +313,9 @@ class Recorder:
             status=True,
         )
         for known in self.states:
-            if (replace(known.create, origin=origin, region=self._region), known.slots) == (
-                made,
-                slots,
-            ):
+            # An object belongs to no node and no region: all that want the same one share it.
+            same = replace(known.create, origin=origin, region=self._region)
+            if (same, known.slots) == (made, slots):
                 return StateHandle(known.name)
         name = f"{self._backend}_{len(self.states)}"
         self.states.append(State(name, slots, made, release))

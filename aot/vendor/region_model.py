@@ -34,6 +34,7 @@ def onnx_of(
                 constant.name = names[id(read)]
                 graph.initializer.append(constant)
         proto = ir.to_proto(node)
+        # Regions that differ in names only become the same file.
         for field in ("name", "doc_string", "metadata_props"):
             proto.ClearField(field)
         results = [

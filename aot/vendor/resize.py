@@ -118,6 +118,7 @@ def plans(m: Match | Resize) -> list[AxisPlan]:
     sizes = _values(m.sizes)
     ratios = [(1, 1)] * len(axes)
     if sizes:
+        # Both sizes are kept beside the quotient, which is rounded.
         ratios = [(m.x.shape[a], int(s)) for s, a in zip(sizes, axes, strict=True)]
         policy = m.keep_aspect_ratio_policy
         if policy != "stretch":
@@ -185,6 +186,7 @@ def rounded_positions(axis_plan: AxisPlan, transform: str) -> np.ndarray[Any, An
         return np.asarray(i / scale)
     if transform == "tf_half_pixel_for_nn":
         return np.asarray((i + half) / scale)
+    # A single result has no distance to a next one, and would divide by 0.
     if transform == "align_corners":
         return np.asarray(i * (source - one) / (result - one)) if axis_plan.result > 1 else i * 0
     if transform == "tf_crop_and_resize":

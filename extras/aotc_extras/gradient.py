@@ -80,6 +80,7 @@ class _Tape:
         if len(node.input) != len(xs) + len(fixed) or len(node.output) > len(xs):
             counts = f"{len(node.input)} inputs for {len(xs)} xs and {len(fixed)} zs"
             raise ModelError(f"Gradient has {counts}", self.where)
+        # Both are given by position: attributes name values, inputs the points to take them at.
         given = dict(zip((*xs, *fixed), node.input, strict=True))
         path = self._path(y, given, before)
         renamed = self._again(path, given)
@@ -99,6 +100,8 @@ class _Tape:
         """
         wanted, path = {y}, []
         for node in reversed(before):
+            # On the path is what y needs and what depends on the given values: both directions are
+            # walked.
             made = wanted.intersection(node.output) - given.keys()
             if made:
                 path.append(node)
@@ -114,6 +117,7 @@ class _Tape:
 
     def _again(self, path: Sequence[onnx.NodeProto], given: dict[str, str]) -> dict[str, str]:
         """Evaluate the path at the node's inputs; new names by old, none if they are the same."""
+        # At another point than the graph's own the path has to be computed a second time.
         if all(old == new for old, new in given.items()):
             return {}
         for old, new in given.items():
@@ -161,6 +165,7 @@ class _Tape:
                 what = f"Gradient through {node.op_type}"
                 hint = f"these have one: {', '.join(sorted(RULES))}"
                 raise UnsupportedError(what, node.name or node.output[0], hint=hint)
+            # A value that several nodes read gets the sum of what each contributes.
             for name, part in zip(node.input, rule(self, node, gradient), strict=False):
                 if part is not None and name in moved:
                     part = self.folded(part, name)
@@ -297,6 +302,7 @@ def _axes(tape: _Tape, node: onnx.NodeProto, rank: int) -> set[int]:
             search(k + 1, j, gone | {k})
 
     search(0, 0, set())
+    # With equal sizes several answers fit, and the axes are operands that are not known yet.
     if len(found) != 1:
         raise UnsupportedError(
             f"Gradient through {node.op_type} of equal axes without keepdims",

@@ -115,6 +115,7 @@ def _adam(b: Body) -> bool:
     scaled = b.add(
         "Div", b.add("Mul", s.scalar(0), spread), b.add("Sub", one, b.add("Pow", alpha, t))
     )
+    # In step 0 the correction would divide by 1 - alpha^0, which is 0.
     rate = b.add("Where", later, scaled, s.scalar(0))
     after = b.add("Sub", one, s.number("norm_coefficient_post"))
     for k in range(s.count):

@@ -215,6 +215,7 @@ def _iteration(classes: int, q: str) -> onnx.GraphProto:
         inner = add("Add", add("Mul", step, own), add("Mul", two, mine))
         pqp = add("Div", add("Div", add("Add", pqp, add("Mul", step, inner)), grown), grown)
         qp = add("Div", add("Add", qp, add("Mul", step, row)), grown)
+    # Samples that are close enough keep their p while others go on.
     add("Where", go, p, "p_in", out="p_out")
     add("Cast", add("ReduceMax", add("Cast", go, to=INT64), keepdims=0), to=9, out="go_on")
     info = helper.make_tensor_value_info

@@ -20,6 +20,7 @@ from aot.vendor.accel_sim.performance import programs, summary, trace
 def command(args: argparse.Namespace, progress: Progress) -> Answer:
     """Do what the options say."""
     built = replace(open_out(Path(args.out)), runner=args.runner)
+    # Without the program this raises, before any file is written.
     built.program()
     accelerator = programs(built.out / "bundle")
     if args.trace:

@@ -26,6 +26,7 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
         raise AotError(f"{folder / FILE} does not exist", hint=hint)
     try:
         parsed = compile_parser().parse_args(words_of(folder / FILE))
+    # The user typed none of these options: the message names the file.
     except UsageError as error:
         raise AotError(error.what, str(folder / FILE), error.hint) from error
     began = time.process_time()

@@ -152,6 +152,7 @@ def _works(name: str, absent: Sequence[str]) -> dict[str, Any]:
     run = False
     try:
         target = load_target(name)
+        # A native target needs no emulator: the slice is empty then.
         run = target.runs_here() or any(map(find_program, target.emulator[: not target.native()]))
         find_tools(target.packages, target.compiler)
     except AotError as error:

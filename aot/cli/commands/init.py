@@ -45,6 +45,7 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
                 runpy.run_path(str(TEMPLATE / "model.py.txt"))
         compiled = compile_to(source, out, options_of(args), progress, configure=False)
         copy_template(TEMPLATE, made, compiled.name)
+        # In the package it has no dot, because git and package tools would heed it there.
         (made / "gitignore").rename(made / ".gitignore")
         if args.model:
             (made / "model.py").unlink()

@@ -147,6 +147,7 @@ class _Sections:
                     self.first[i] = len(self.live)
                 now[i] = height
             grown = bool(grows)
+        # In units the heights may all be equal, and a buffer of one height is simpler to place.
         for i, size_profile in enumerate(self.profile):
             if size_profile is not None and min(size_profile) == -(-buffers[i].size // unit):
                 self.profile[i] = None

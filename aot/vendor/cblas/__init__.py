@@ -107,6 +107,7 @@ def product_runs(relu: bool) -> Callable[[Recorder, Match], None]:
         batch, rows, n, k, step_a, step_b = _sizes(m)
         alpha, beta = float(m.product.attr("alpha", 1.0)), float(m.product.attr("beta", 1.0))
         bias = m.values.get("c")
+        # The C function adds a row and knows no factor of it.
         held = None
         if bias is not None:
             held = c.const(np.asarray(bias.data, np.float32).reshape(-1) * np.float32(beta), "bias")
@@ -196,6 +197,7 @@ def declare(
 
     made = []
     for suffix, function, relu in (("", plain, False), ("_relu", rectified, True)):
+        # The names of a pattern's operands are those of the signature, which `*values` hides.
         function.__signature__ = _signature(build)  # type: ignore[attr-defined]
         pattern = backend.pattern(function)
         pattern.name = name + suffix

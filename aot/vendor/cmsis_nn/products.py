@@ -95,6 +95,7 @@ def to_conv(c: Recorder, m: Match) -> None:
     """
     found = QuantisedProduct.of(m, TFLITE)
     g = geometry(m, found)
+    # An axis that a convolution of one axis lacks has size 1 in `g.w`.
     w = found.w.stored.reshape(g.w[0], g.w[3], *g.w[1:3])
     if g.depthwise:
         kernel, w, size = "depthwise", w[:, 0].transpose(1, 2, 0), g.depthwise_bytes(c.target.simd)

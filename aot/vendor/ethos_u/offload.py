@@ -147,11 +147,13 @@ def record(c: Recorder, made: Compiled, npu: Npu, region: RegionView) -> None:
     if any(math.prod(value.shape) != place[2] for value, place in ends):
         raise InternalError("ethos_u: Vela's inputs and outputs have other sizes than the region's")
     stream = c.const(np.frombuffer(made.commands, np.uint8), "commands", align=ALIGN)
+    # A constant without bytes would have no address.
     weights = c.const(np.frombuffer(made.weights or bytes(ALIGN), np.uint8), "weights", align=ALIGN)
     scratch = c.scratch(made.scratch, "activations", align=ALIGN)
     fast = c.scratch(made.fast, "fast", align=ALIGN)
     tensors: list[Operand] = [*map(c.read, region.inputs), *map(c.write, region.outputs)]
     unused = MOST_TENSORS - len(tensors)
+    # The function takes a fixed number of tensors; unused places are null.
     places = [*made.inputs, *made.outputs, *[(0, 0, 0)] * unused]
     params = c.params(
         product=npu.product,
@@ -196,6 +198,7 @@ def backend_for(npu: Npu, objective: str = "latency") -> Backend:
         sources=SOURCES,
         find="find_ethos_u.cmake",
         folder=FOLDER,
+        # A region is one stream of commands: entering it costs, its layers do not.
         speed=Speed(
             macs_per_ns=npu.macs * CLOCK,
             bytes_per_ns=8 * CLOCK,

@@ -75,6 +75,7 @@ def emit_conv(b: Builder, m: Match) -> None:
     """CONV_2D or DEPTHWISE_CONV_2D, behind a PAD where TFLite has no name for the padding."""
     found = QuantisedProduct.of(m, TFLITE)
     g, data = conv_geometry(found, m), found.w.data
+    # TFLite knows two axes only: the one that a convolution lacks has size 1.
     data = data.reshape(*data.shape[:2], *(1,) * (4 - data.ndim), *data.shape[2:])
     x, window = b.read(m.x), g.window
     if g.padding == EXPLICIT:

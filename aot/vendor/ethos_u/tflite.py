@@ -225,6 +225,7 @@ def _offset(b: Any, value: Any) -> int:
     if isinstance(value, dict):
         return _table(b, value)
     if isinstance(value, np.ndarray):
+        # Written by hand, because the library aligns a vector to its elements only.
         if value.dtype == np.uint8:
             b.StartVector(1, value.size, BUFFER_ALIGN)
             b.head = b.head - value.size

@@ -39,6 +39,7 @@ def quantisations(value: Any) -> set[tuple[float, int]]:
         if made is not None and made.op_type == "QuantizeLinear":
             found.add(_parameters(made))
         elif made is not None and made.op_type in MOVES:
+            # A move keeps quantised values, so parameters on its other side are theirs as well.
             todo += made.inputs
         for node, index in v.uses():
             if node.op_type == "DequantizeLinear" and index == 0:

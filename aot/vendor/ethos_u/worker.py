@@ -24,6 +24,7 @@ def _tensor(made: Any) -> tuple[int, int, int]:
 
 def answer(architecture: str, settings: str, options: str, network: bytes) -> dict[str, Any] | str:
     """What Vela makes of a network; a text where it raises or leaves operators to the CPU."""
+    # Imported here, in the worker, whose crash does not end the compiler.
     from ethosu import regor
 
     try:

@@ -70,6 +70,7 @@ def fits(m: Match) -> Iterable[tuple[bool, str]]:
             )
     body = any(a.type.name in ("GRAPH", "GRAPHS") for a in m.root.ir.attributes.values())
     yield not body, "a body (needs a node without one)"
+    # A session takes longest, so it is only made of nodes that pass all else.
     if clean and not body:
         try:
             session(m.root.as_model()[0])
@@ -112,6 +113,7 @@ def lower(c: Recorder, region: RegionView) -> None:
     )
     tensors: list[Operand] = []
     for values, access in ((region.outputs, c.write), (region.inputs, c.read)):
+        # The function takes a fixed number of tensors; unused places are null.
         tensors += [*map(access, values), *[None] * (MOST_TENSORS - len(values))]
     c.call("aot_ort_run", made, *tensors, params, status=True)
 

@@ -101,6 +101,7 @@ def run(
             f"node {m.root.onnx_name}",
             "leave out --requant tflite, or --backend xnnpack",
         )
+    # Requests that are equal give one object, so all operators share the session.
     session = c.state("aot_xnnpack_open", release="aot_xnnpack_close", slots=1)
     params, release = c.params(**fields), "aot_xnnpack_release"
     op = c.state(f"aot_xnnpack_{family}", *given, params, release=release, slots=1)
