@@ -214,6 +214,7 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     told = "int32_t r" if rowwise.batch == 1 else "int32_t step"
     head = ctext.call(name, [*(PARAMETERS[a] for a in passed), told], " {")
     unused = [f"    (void){a};" for a in passed]
+    # Declarations come before statements, as everywhere in emitted C.
     declared = [line for line in lines if not line.startswith("    p.")]
     rest = [line for line in lines if line.startswith("    p.")]
     note = ctext.block(title(spelling.program, call))

@@ -88,11 +88,13 @@ def decode(stream: bytes, count: int, runs: bool) -> Iterator[int]:
 
     With `runs` the last symbol is a run of zeros. Ends early where the stream does.
     """
+    # The base of the values is a signed byte.
     low, base = stream[1], stream[2] - (stream[2] >> 7) * 256
     symbols = stream[3] + 1
     start = HEAD + (symbols + 1) // 2
     lengths = [(stream[HEAD + s // 2] >> 4 * (s % 2)) & 15 for s in range(symbols)]
     known: dict[tuple[int, int], int] = {}
+    # Canonical codes: short ones first, those of one length in the order of their symbols.
     code = 0
     for length in range(1, 16):
         for symbol in (s for s in range(symbols) if lengths[s] == length):

@@ -199,6 +199,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
     group = heads // kv_heads
     way = plan(sq, skv, d, dv, group, c.vlen, c.objective in ("latency", "energy"))
     scale = attr(m, "scale")
+    # A wider window hides nothing, and the kernel's numbers have 32 bits.
     left, right = (min(int(attr(m, n)), sq + skv) for n in WINDOWS)
     right = 0 if attr(m, "is_causal") else right
     qk = m.values.get("qk")
@@ -423,6 +424,7 @@ def _mask(
             raise refused(node, "has a mask along another dimension known at run time only")
         require_equal(x, node, ours, theirs, "has a mask whose sizes may differ")
     for axis, ours in ((last, n), (last - 1, queries), (last - 3, batch)):
+        # A mask of a known size is too short, or too long, for a size that a run says.
         if axis >= 0 and ours is not None and axis not in own and shape[axis] != 1:
             raise refused(node, f"has a mask of {shape[axis]} along dimension {axis}")
     if n is None or mask.dtype is None:

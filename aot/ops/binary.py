@@ -79,6 +79,7 @@ def combine(
     """
     space = collapse(shape, [s for _, s in operands])
     names = "abc"[: len(operands)]
+    # The text of C then gives the very float that the kernel compares with.
     bounds = {"lo": float(np.float32(lo)), "hi": float(np.float32(hi))}
     header = header_of(name, dtype, HEADER, c.accuracy)
     c.call(
@@ -175,6 +176,7 @@ def _lower_clamped(made: Pattern, kernel: str, act: int) -> None:
     @made.check
     def constant_bounds(m: Match) -> Iterator[tuple[bool, str]]:
         """Checks that the bounds of a Clip are constants of one element."""
+        # Bounds go into the parameters, which are constants of the program.
         for name in ("low", "high") if act == CLIP else ():
             v = m.values[name]
             known = v is None or (v.is_const and math.prod(v.shape) == 1)
@@ -368,12 +370,14 @@ def div_polynomials(terms: Terms, node: ir.Node) -> list[Poly] | None:
     found = []
     for i, (a, b) in enumerate(zip(*parts, strict=True)):
         by = symbolic.constant(b)
+        # n / n is 1 only where n cannot be 0.
         if a and a == b and limits is not None and limits[0][i] > 0:
             found.append(symbolic.number(1))
         elif by is None or by <= 0:
             found.append(terms.atom("quotient", a, b, whole))
         elif all(f % by == 0 for _, f in a):
             found.append(tuple((m, f // by) for m, f in a))
+        # ONNX rounds negative quotients towards 0, which no polynomial does.
         elif not whole or limits is None or limits[0][i] < 0:
             found.append(terms.atom("quotient", a, b, whole))
         else:

@@ -81,6 +81,8 @@ def collapse(out: Shape, operands: Sequence[Shape]) -> Space:
             f"broadcasting {', '.join(map(str, operands))} to {out} needs {len(groups)} loops "
             f"(at most {DIMS})"
         )
+    # Kernels take 0 or 1 as the steps of the innermost loop: other steps get a loop inside of
+    # theirs.
     if groups and any(s > 1 for s in groups[-1][1]):
         groups.append((1, [1] * len(operands)))
     pad = DIMS - len(groups)

@@ -202,6 +202,7 @@ def cast_to_kernel(c: Recorder, m: Match) -> None:
     if any(by_way_of(v.dtype) is not v.dtype for v in (m.x, m.y)):
         cast_by_way(c, m)
         return
+    # Elements of one size are read before their place is written; others would be overwritten.
     same = m.x.dtype.nbytes == m.y.dtype.nbytes
     c.call(
         f"aot_cast_{m.x.dtype.short}_{m.y.dtype.short}",

@@ -26,6 +26,7 @@ def as_encoder(node: ir.Node) -> None:
     words, numbers = attribute(node, "cats_strings", None), attribute(node, "cats_int64s", None)
     if not words or not numbers or len(words) != len(numbers):
         raise ValueError("there must be as many strings as integers")
+    # The defaults are those of ONNX's schema.
     default_text = attribute(node, "default_string", "_Unused")
     default = int(attribute(node, "default_int64", -1))
     there, back = ("strings", words), ("int64s", numbers)

@@ -42,6 +42,7 @@ def windows(m: Match) -> dict[str, list[int]]:
     rank = len(block)
     strides, dilations = m.strides or [1] * rank, m.dilations or [1] * rank
     pads = m.pads or [0] * (2 * rank)
+    # How far the last block can begin behind the first one.
     reach = [
         i + a + b - d * (k - 1) - 1
         for i, k, d, a, b in zip(image, block, dilations, pads[:rank], pads[rank:], strict=True)
@@ -68,6 +69,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     rank = math.prod(m.block.shape)
     yield 1 <= rank <= AXES, f"an image of {rank} axes (1 to {AXES})"
     yield m.image.shape == m.block.shape, f"{m.image.shape} extents, {m.block.shape} of blocks"
+    # The kernel's parameters have 32 bits.
     for name, given, count in (
         ("strides", m.strides, rank),
         ("dilations", m.dilations, rank),

@@ -114,6 +114,7 @@ def concat_to_kernel(c: Recorder, m: Match) -> None:
         return
     starts = [0, *itertools.accumulate(p.shape[axis] for p in parts)][:-1]
     block = m.y.layout.block if axis == 1 and m.y.layout.blocked else 0
+    # With channels last there are no blocks: channels are the last axis in memory.
     if block and is_channels_last(m.y, m.y.layout):
         axis, block = m.y.rank, 0
     if block:
@@ -122,6 +123,7 @@ def concat_to_kernel(c: Recorder, m: Match) -> None:
     shape = stored(m.y)
     outer, _, inner = split_at(shape, axis)
     nbytes = m.y.dtype.nbytes * inner
+    # Parts are stretches of y only if no axis is outside the one that they follow each other on.
     if outer == 1 and c.concat_view(m.y, parts, [s * nbytes for s in starts]):
         return
     for part, start in zip(parts, starts, strict=True):
@@ -359,6 +361,7 @@ def split_dynamic(x: DynamicDims, node: ir.Node) -> None:
     else:
         vector = whole_numbers(x, node, sizes)
         parts = [x.at(node, vector, i) for i in range(count)]
+        # A size that nothing bounds has the upper end infinity.
         bounds = [int(min(float(size), max(0.0, most_of(x, p)))) for p in parts]
     start = x.ints(node, [0])
     made = []

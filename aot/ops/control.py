@@ -121,6 +121,7 @@ def if_to_call(c: Recorder, m: Match) -> None:
     bodies = []
     for part, label in zip(parts, BRANCHES, strict=True):
         program = lower_body(c, _name(label, node), part, ())
+        # Argument 0 is the condition, which no branch reads.
         ins = [Wire(Source.ARGUMENT, i) for i in range(1, first)]
         outs = [Wire(Source.ARGUMENT, first + k) for k in range(len(program.outputs))]
         bodies.append(Body(program, tuple(ins), tuple(outs), arena))
@@ -153,6 +154,7 @@ def loop_to_call(c: Recorder, m: Match) -> None:
     program = lower_body(c, _name("body", node), part, pairs)
     ins = [Wire(Source.COUNT)] if loop.counts else []
     for k, value in enumerate(inner):
+        # States are wired as pairs (`carried`), since they also go from step to step.
         if value.name in places:
             continue
         turn = k - loop.states
@@ -161,6 +163,7 @@ def loop_to_call(c: Recorder, m: Match) -> None:
         ins.append(Wire(Source.ARGUMENT, outer[k], _stride(value) if scanned else 0, back))
     outs = [Wire(Source.GO)] if loop.goes else []
     for k in range(loop.states, len(results)):
+        # A result that nobody reads has no memory for more than one step.
         read = k < len(node.outputs) and bool(node.outputs[k].name)
         back = bool(loop.backward[loop.scanned + k - loop.states])
         outs.append(Wire(Source.ARGUMENT, finals[k], _stride(results[k]) if read else 0, back))

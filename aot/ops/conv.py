@@ -181,6 +181,7 @@ def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
     call = plan_of(m, node, act, c)
     r = m.values.get("r")
     args: list[Any] = [m.y, m.x, c.const(call.weights, "w"), c.const(call.bias, "b")]
+    # Depthwise kernels have no operand for a residual.
     if "dwconv" not in call.kernel:
         args.append(r)
     if call.scratch is not None:
@@ -249,6 +250,7 @@ def _declare(fused: Fused) -> None:
         r = m.values.get("r")
         if r is not None:
             yield same_shapes(m, r)
+            # The kernel of depthwise convolutions has no operand for a residual.
             one_each = m.x.shape[1] == m.w.shape[0] == int(m.conv.attr("group", 1)) > 1
             yield not one_each, "a depthwise convolution adds nothing"
 

@@ -173,6 +173,7 @@ def conv_splits(sizes: ConvShape, call: KernelCall, vlen: int) -> tuple[Split, .
     """
     depthwise, lanes = "dwconv" in call.kernel, call.instance.get("YV", vlen)
     rows = Split.rows(sizes.oh, *[4] * (not depthwise), tile=call.instance.get("M", 1))
+    # A panel would need channels of its own group alone, to which no constant step leads.
     if sizes.groups > 1 and not depthwise:
         return (rows,)
     panel = call.instance.get("O", 1) * vlen
@@ -297,6 +298,7 @@ def winograd_outputs(
     costs = {0: cost(1, conv.oh * conv.ow, 9 * conv.ic, 0)}
     for m in sizes:
         tiles, points = ceil_div(conv.oh, m) * ceil_div(conv.ow, m), (m + 2) ** 2
+        # The estimate is rough and F(M,3) needs more memory, so it has to be clearly ahead.
         costs[m] = 1.1 * cost(points, tiles, conv.ic, points * tiles * (planes + vecs))
     return min(costs, key=lambda m: (costs[m], m))
 

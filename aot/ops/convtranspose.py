@@ -93,6 +93,7 @@ def weights_of(c: Recorder, m: Match, groups: int, vlen: int) -> Handle:
     taps, inner = math.prod(k), channels // groups
     size = -(-columns // vlen) * vlen * taps * inner
     whole = c.temp((groups * size,), F32, name="w")
+    # The recorder checks that it is written, as it does for the results of the match.
     c.defines(whole)
     for g in range(groups):
         params = c.params(
@@ -118,6 +119,7 @@ def bias_of(c: Recorder, m: Match, channels: int, vlen: int) -> Handle:
 
     A constant bias is padded at compile time, one that is computed is copied to a temporary tensor.
     """
+    # The kernel reads whole vectors.
     width = -(-channels // vlen) * vlen
     if m.b is None or m.b.is_const:
         bias = np.zeros(width, np.float32)
@@ -149,6 +151,7 @@ def record(c: Recorder, m: Match, act: Act) -> None:
     """
     node = product_node(m)
     groups, v, oc = int(node.attr("group", 1)), m.x.layout.block or 1, m.y.shape[1]
+    # The kernel has three spatial axes; those that the node lacks come first, with size 1.
     window, lead = WindowShape.of(node, m.w.shape[2:]).widened(3), (1,) * (5 - m.x.rank)
     c.call(
         "aot_convtranspose_f32",
@@ -250,6 +253,7 @@ def transposed_dynamic(x: DynamicDims, node: ir.Node) -> None:
     if 1 in own or (inside and attribute(node, "output_shape", None)):
         raise refused(node, "runs along a dimension known at run time only")
     strides = spatial_attribute(node, "strides", rank, 1)
+    # Each element of the padding would be spread over results that count.
     if inside:
         data = x.neutral(node, data, 0, inside)
         node.replace_input_with(0, data)

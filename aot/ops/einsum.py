@@ -48,6 +48,7 @@ def parse(equation: str, shapes: list[tuple[int, ...]]) -> Contraction:
     terms = left.split(",")
     if len(terms) != len(shapes):
         raise UnsupportedError(f"equation {equation!r} has {len(terms)} terms for {len(shapes)}")
+    # The axes of an ellipsis have no labels, so they get letters that the equation leaves free.
     free = [c for c in string.ascii_letters if c not in equation]
     spare = [len(s) - len(t.replace("...", "")) for t, s in zip(terms, shapes, strict=True)]
     dots = "".join(free[: max([n for t, n in zip(terms, spare, strict=True) if "..." in t] or [0])])
@@ -68,6 +69,7 @@ def parse(equation: str, shapes: list[tuple[int, ...]]) -> Contraction:
     if arrow:
         result = right.replace("...", dots)
     else:
+        # ONNX: without an arrow the result has the labels that occur once, in alphabetical order.
         joined = "".join(expanded)
         result = dots + "".join(c for c in sorted(set(joined) - set(dots)) if joined.count(c) == 1)
     return Contraction(tuple(expanded), result, extents)
@@ -117,6 +119,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
         for i, letter in enumerate("abc"):
             own = steps(found.operands[i], m.xs[i].shape, labels) if i < len(m.xs) else []
             fields[f"{letter}_{suffix}"] = padded(own, 0)
+    # The kernel has three operands; OPS says how many of them count.
     operands: list[ValueRef | None] = [*m.xs, *[None] * (3 - len(m.xs))]
     c.call(
         f"aot_einsum_{m.y.dtype.short}",
@@ -175,6 +178,7 @@ def einsum_dynamic(x: DynamicDims, node: ir.Node) -> None:
         raise refused(node, "multiplies a dimension known at run time by a known one")
     for index, own in enumerate(labels):
         value = needed(node, index)
+        # A sum would add what the padding holds.
         summed = [a for a in x.run_sizes(value) if own[a] not in result]
         if summed:
             node.replace_input_with(index, x.neutral(node, value, 0, summed))

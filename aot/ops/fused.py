@@ -39,7 +39,8 @@ def fuse(name: str, params: tuple[str, ...], build: Callable[..., Any]) -> Itera
         portable.patterns.append(alone)
         yield Fused(alone, params, lambda m: NO_ACT)
     for suffix, extra, act, constants in ACTIVATIONS:
-
+        # The default binds the activation of this pass of the loop; the name would mean the last
+        # one.
         def whole(op: Any, *values: Any, _act: Callable[..., Any] = act) -> Any:
             """The pattern of `build` with the activation around it."""
             inner = build(op, *values[: len(params)])

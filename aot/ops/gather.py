@@ -192,6 +192,7 @@ def nd_to_kernel(c: Recorder, m: Match) -> None:
     """Record aot_gather_nd: per batch, each tuple of indices selects a slice of `inner`
     elements.
     """
+    # A result without elements needs a call as well, which defines it.
     if math.prod(m.y.shape) == 0:
         move(c, m.y, m.x, [Axis(0, 1, 1)])
         return
@@ -233,6 +234,7 @@ def from_start(x: DynamicDims, node: ir.Node, index: ir.Value, length: ir.Value)
     limits = x.interval(index)
     if limits is not None and (limits.low >= 0).all():
         return index
+    # Indices may have 32 bits, lengths have 64.
     if kind != INT64:
         length = x.node(node, "Cast", [length], [(kind, shape_of(length))], to=kind)[0]
     if not shape:
@@ -303,6 +305,7 @@ def gather_elements_dynamic(x: DynamicDims, node: ir.Node) -> None:
             require_equal(
                 x, node, n, ours, "has indices for another dimension known at run time only"
             )
+        # Indices beyond the data would pick padding.
         elif limits is None or shape_of(index)[other] > limits.low[0]:
             raise refused(
                 node, "may have more indices than data along a dimension known at run time"

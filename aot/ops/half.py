@@ -38,6 +38,7 @@ def widened(pattern: Pattern) -> Pattern | None:
     graph = pattern.graph
     if not isinstance(graph, OpPat) or graph.op_type in EXACT or graph.domain == CONTROL:
         return None
+    # Every node of a chain rounds its result to half precision; in float32 only the last one would.
     if any(isinstance(i, OpPat | Either) for i in graph.inputs):
         return None
     made = Pattern(
@@ -91,6 +92,7 @@ def _lower(c: Recorder, m: Match, pattern: Pattern) -> None:
             continue
         wide = c.temp(value.shape, F32, value.layout, f"{value.name}_f32")
         names[id(value.ir)] = wide.name
+        # A result is only written, so there is nothing to widen.
         if id(value.ir) in results:
             c.defines(wide)
         else:
@@ -181,6 +183,7 @@ def _reference(pattern: Pattern, case: Case, inputs: list[Any]) -> list[Any]:
     assert isinstance(graph, OpPat)
     names = ["" if a is None else f"x{i}" for i, a in enumerate(inputs)]
     outputs = [f"y{i}" for i in range(case.outputs)]
+    # ONNX leaves absent inputs at the end out.
     while names and not names[-1]:
         names.pop()
     node = onnx.helper.make_node(graph.op_type, names, outputs, domain=graph.domain, **case.attrs)

@@ -84,6 +84,7 @@ def _bmp(data: bytes) -> Array:
     if packing or depth not in (8, 24, 32) or header < 40 or width <= 0 or not height:
         what = f"a BMP of {depth} bits a pixel, {width} by {height}, compression {packing}"
         raise UnsupportedError(what, hint="8, 24 or 32 bits, not compressed")
+    # Rows of a bitmap are padded to four bytes.
     stride = (width * depth // 8 + 3) // 4 * 4
     rows = abs(height)
     if len(data) < start + rows * stride:
@@ -94,6 +95,7 @@ def _bmp(data: bytes) -> Array:
         colours = struct.unpack_from("<I", data, 46)[0] or 256
         table = np.frombuffer(data, np.uint8, 4 * colours, 14 + header).reshape(colours, 4)
         raw = table[raw[..., 0]]
+    # Pixels are stored as blue, green, red, rows from the bottom up unless the height is negative.
     return (raw if height < 0 else raw[::-1])[..., 2::-1]
 
 
@@ -114,6 +116,7 @@ def _pnm(data: bytes) -> Array:
         fields.append(int(data[at:end]))
         at = end
     width, height, top = fields
+    # Above 255 levels a sample takes two bytes.
     if not 0 < top < 256:
         raise UnsupportedError(f"a PNM of {top} levels", hint="255 levels at most")
     channels = 3 if data[1:2] in b"36" else 1

@@ -118,6 +118,7 @@ def encode_labels(s: Strings, node: ir.Node) -> None:
     keys and values are not as many.
     """
     keys, values = _words_or_numbers(node, "keys"), _words_or_numbers(node, "values")
+    # The kernel of LabelEncoder takes numbers as they are.
     if keys.dtype != object and values.dtype != object:
         return
     if len(keys) != len(values):
@@ -148,6 +149,7 @@ def _numeric_place(s: Strings, node: ir.Node, keys: np.ndarray[Any, Any]) -> ir.
         [
             ir.AttrTensor("keys_tensor", ir.Tensor(keys)),
             ir.AttrTensor("values_tensor", ir.Tensor(np.arange(len(keys), dtype=np.int64))),
+            # Keys that are not found get the place behind the last value, which holds the default.
             ir.AttrTensor("default_tensor", ir.Tensor(np.array([len(keys)], np.int64))),
         ],
         num_outputs=1,

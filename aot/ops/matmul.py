@@ -85,6 +85,7 @@ def record_packed(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
     in_place = r is not None and r.ir is not m.a.ir
     scratch: tuple[Handle | None, ...] = ()
     weights: ValueRef | Handle
+    # Other nodes read these weights as they are: packed ones would be stored beside them.
     if stored_as_given(m.b.ir) and w.dtype == np.float32 and float(node.attr("alpha", 1.0)) == 1.0:
         transposed = node.op_type == "Gemm" and bool(node.attr("transB", 0))
         call = plan.plan_gemm_rows(rows, (w.shape[0], w.shape[1]), transposed, bias, c.vlen, act)
@@ -365,6 +366,7 @@ def _attention(name: str, ta: bool, tb: bool, ty: bool) -> None:
         """
         yield m.a.dtype is F32, f"dtype {m.a.dtype} (needs float32)"
         yield not (m.b.is_const and m.b.rank == 2), "constant weights are packed instead"
+        # Vectors take neighbouring elements of a row.
         yield contiguous_rows(m), "a transpose moves the rows' elements apart"
         yield from folds(m)
 

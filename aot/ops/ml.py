@@ -118,6 +118,7 @@ def number_labels(strings: Strings, node: ir.Node) -> None:
     """
     words = np.array(attribute(node, "classlabels_strings", None) or (), object)
     edit, (labels, scores) = strings.editor(node), node.outputs
+    # The two operators spell the attribute differently.
     ints = "classlabels_int64s" if node.op_type == "TreeEnsembleClassifier" else "classlabels_ints"
     kept = [a for n, a in node.attributes.items() if n != "classlabels_strings"]
     numbers = attribute_of(ints, list(range(len(words))))

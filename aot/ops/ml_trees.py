@@ -45,6 +45,7 @@ def _tree_classifier(b: Body) -> bool:
         given = attribute(b.node, name, None)
         if given is not None:
             attrs[name] = given
+    # The nodes of a body are onnx's own, whose attributes take its own tensors.
     for name, value in attrs.items():
         if hasattr(value, "numpy"):
             attrs[name] = numpy_helper.from_array(np.asarray(value.numpy()))

@@ -81,6 +81,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     size = m.block_size
     whole = size >= 16 and size & (size - 1) == 0
     yield whole, f"blocks of {size} (needs a power of two from 16 on)"
+    # The sizes below follow from these numbers.
     if not whole or m.K <= 0 or m.N <= 0:
         yield m.K > 0 and m.N > 0, f"K {m.K}, N {m.N}"
         return
@@ -218,6 +219,7 @@ def _whole_weights(b: Body) -> Array | None:
         return None
     quantised = _quantised(packed.reshape(columns, -1), bits)[:, : blocks * size]
     quantised = quantised.reshape(columns, blocks, size).astype(np.float32)
+    # Without zero points the middle of the unsigned range stands for 0.
     if zeros is None:
         middle: Any = np.float32(1 << (bits - 1))
     elif zeros.dtype == np.uint8:
@@ -248,6 +250,7 @@ def nbits_operands(node: ir.Node, partial_values: PartialValues) -> str:
     """
     columns, depth, size = (int(attribute(node, n, 0)) for n in ("N", "K", "block_size"))
     bits = int(attribute(node, "bits", 4))
+    # A block is stored in whole bytes.
     if min(columns, depth, size, bits) < 1 or size * bits % 8:
         return f"N {columns}, K {depth}, block_size {size}, bits {bits}"
     blocks = -(-depth // size)

@@ -57,6 +57,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     steps = [*m.ngram_counts, total]
     whole = all(b >= a and (b - a) % n == 0 for n, (a, b) in _pairs(steps))
     yield whole, f"ngram_counts {list(m.ngram_counts)} for a pool of {total}"
+    # Only counts that fit the pool cut it into n-grams.
     if whole:
         known = len(list(grams(m.ngram_counts, total)))
         yield len(m.ngram_indexes) == known, f"{len(m.ngram_indexes)} ngram_indexes of {known}"
@@ -91,6 +92,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
         "aot_ngrams",
         m.y,
         m.x,
+        # C has no empty arrays.
         c.const(pool if pool.size else np.zeros(1, np.int64), "pool"),
         c.const(places, "grams"),
         c.const(weights, "weights"),

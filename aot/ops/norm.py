@@ -136,6 +136,7 @@ def normalise_lines(
         instance={k: v if isinstance(v, int) else int(v is not None) for k, v in flags.items()},
         header=HEADER,
         inplace=[(m.y, m.x)],
+        # Each row is normalised for itself, so threads share the rows.
         splits=[Split.pieces("rows", rows, [(0, row), (1, 4), (2, 4), (3, row)])],
     )
 

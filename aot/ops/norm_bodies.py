@@ -50,6 +50,7 @@ def _batch_norm(b: Body) -> bool:
         mean = b.add("ReduceMean", "i0", axes)
         off = b.add("Sub", "i0", mean)
         var = b.add("ReduceMean", b.add("Mul", off, off), axes)
+        # The other results are running statistics, of which ONNX keeps the share `momentum`.
         for k, (before, now) in enumerate(zip(old, (mean, var), strict=True)):
             mixed = [b.add("Mul", before, number(kept)), b.add("Mul", now, number(1 - kept))]
             b.add("Reshape", b.add("Add", *mixed), b.ints(-1), out=f"o{k + 1}")
@@ -78,6 +79,7 @@ def _lines(b: Body) -> bool:
     ones = onnx.helper.make_tensor("c", b.kind(1), line, [1.0] * prod(line))
     names = [f"o{k}" if v.name else "" for k, v in enumerate(b.node.outputs)]
     y = b.add(b.node.op_type, "i0", b.add("Constant", value=ones), **b.attributes())
+    # Mean and deviation are those of the line, which scale and bias do not change.
     b.nodes[-1].output.extend(names[1:])
     y = b.add("Mul", y, "i1", out="" if b.has(2) else "o0")
     if b.has(2):

@@ -44,6 +44,7 @@ def group_dynamic(x: DynamicDims, node: ir.Node) -> None:
     own, shape = x.run_sizes(data), shape_of(data)
     if 1 in own:
         raise refused(node, "has channels whose number is known at run time only")
+    # The kernel takes every sample for itself, so a dynamic batch needs nothing more.
     if not any(a > 1 for a in own):
         x.sweep.type_outputs(node)
         x.set(node.outputs[0], own)
@@ -69,6 +70,7 @@ def _standardised(x: DynamicDims, node: ir.Node, data: ir.Value, axes: Sequence[
     middle = means(x, data, node, axes)
     centred = x.node(node, "Sub", [data, middle], typed)[0]
     x.set(centred, own)
+    # The padding less the mean is no longer 0, and its square would count.
     centred = x.neutral(node, centred, 0, [a for a in own if a in axes])
     square = x.node(node, "Mul", [centred, centred], typed)[0]
     x.set(square, own)

@@ -181,6 +181,7 @@ def pad_dynamic(x: DynamicDims, node: ir.Node) -> None:
         if before is None or after is None:
             ends = x.at(node, vector, i), x.at(node, vector, i + len(axes))
             data = _moved(x, node, data, axis, ends, mode)
+            # This axis has its padding now.
             pads[axis] = (0, 0)
         elif axis in x.run_sizes(data) and (before or after) and mode != "constant":
             ends = x.ints(node, [before]), x.ints(node, [after])
@@ -221,6 +222,7 @@ def _padded(
         shape[axis] = max(0, shape[axis] + sum(known[axis]))
     for axis in inside:
         n = x.add(node, own[axis], x.ints(node, [sum(known[axis])]))
+        # Negative pads may take away more than there is.
         if sum(known[axis]) < 0:
             n = x.largest(node, n, x.ints(node, [0]))
         own[axis] = x.new(n, shape[axis])
@@ -249,6 +251,7 @@ def _moved(
     size, n = shape_of(data)[axis], x.dim(node, data, axis)
     total = x.add(node, x.add(node, n, ends[0]), ends[1])
     most = most_of(x, total)
+    # Written so that infinity and NaN are refused, too.
     if not most <= MAX_ELEMENTS:
         raise no_bound(node, f'the pads of "{original_name(data)}" can be any number')
     bound = max(0, int(most))

@@ -100,6 +100,7 @@ def geometry(c: Recorder, m: Match, order: int = 0) -> ParamFields:
         d=window.dilations,
         before=window.before,
         after=window.after,
+        # A segment that runs by rows sets its own.
         row0=0,
         row1=out[1],
         order=order,
@@ -173,6 +174,7 @@ def max_to_kernel(c: Recorder, m: Match) -> None:
             splits=_planes(m),
         )
         return
+    # Indices count elements of the plain layout, so its kernel alone makes them.
     kernel = f"aot_maxpool_{m.x.dtype.short}"
     instance = {"COLUMN": int(m.storage_order)}
     params = geometry(c, m)
@@ -214,6 +216,7 @@ def average_to_kernel(c: Recorder, m: Match) -> None:
     """Record an AveragePool: one mean per channel if the window is all, else blocked or plain
     windows.
     """
+    # A window over the whole image is a reduction, whose kernel reads everything once, in vectors.
     if m.x.dtype is F32 and _is_global(m):
         _global(c, m, AVERAGE)
         return
@@ -373,6 +376,7 @@ def average_dynamic(x: DynamicDims, node: ir.Node) -> None:
     shape = shape_of(data)
     ones = x.const(node, np.ones((1, 1, *shape[2:]), dtype_of(data).numpy()), data)
     kind = [(int(dtype_of(data)), (1, 1, *shape[2:]))]
+    # A constant has no dynamic axes, but the result of a node may.
     ones = x.node(node, "Identity", [ones], kind)[0]
     x.set(ones, {a: own[a] for a in inside})
     how = {k: v.value for k, v in node.attributes.items()} | {"count_include_pad": 1}

@@ -86,6 +86,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
     if m.b.is_const:
         data = np.asarray(m.b.data)
         single = float(data.reshape(-1)[0]) if data.size == 1 else 0.0
+        # These kernels do not broadcast.
         own = POWERS.get(single) if m.a.shape == m.y.shape else None
         if own and (m.a.dtype.is_float or own == "square"):
             emit(c, Match((), {"x": m.a, "y": m.y}, {}, {}, ("y",)), own)
@@ -95,6 +96,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
     elif m.a.dtype is m.b.dtype:
         combine_pair(c, m, "pow")
     else:
+        # float64 holds the values of both types.
         pair = [widen(c, base, m.a.dtype), widen(c, operand(c, m.b, m.y), m.b.dtype)]
         wide = c.temp(stored(m.y), F64)
         combine(c, "pow", F64, wide, stored(m.y), pair)

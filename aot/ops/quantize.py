@@ -256,6 +256,7 @@ def quantised_operands(node: ir.Node, partial_values: PartialValues) -> str:
     x, scale, zero = (operand_shape(node, i) for i in range(3))
     if x is None or scale is None:
         return ""
+    # A single number may be a scalar or a vector of one element.
     one: tuple[Shape, ...] = ((), (1,))
     if zero is not None and zero != scale and not (zero in one and scale in one):
         needs = "they need the same shape"

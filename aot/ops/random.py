@@ -56,6 +56,7 @@ def declare(op_type: str, inputs: str, normal: bool, **attrs: Any) -> Pattern:
         seed = seed_of(m)
         params = c.params(
             n=math.prod(m.y.shape),
+            # Parameters are signed, and the kernel reads the same bits as unsigned.
             seed=seed - (1 << 64) if seed >= 1 << 63 else seed,
             a=float(a),
             b=float(b),

@@ -60,6 +60,7 @@ def range_dynamic(x: DynamicDims, node: ir.Node) -> None:
         bound = _range_bound(x, node)
     if n is None:
         n = _range_count(x, node, parts, kind)
+        # Intervals may be rough: no count may be more than there is memory for.
         n = x.smallest(node, n, x.ints(node, [bound]))
         n = x.largest(node, n, x.ints(node, [0]))
     steps = x.const(node, np.arange(bound).astype(parts[0].dtype.numpy()), start)  # type: ignore[union-attr]
@@ -109,6 +110,7 @@ def _range_bound(x: DynamicDims, node: ir.Node) -> int:
         count = np.ceil(span / -high)
     else:
         raise no_bound(node, f'the step "{names[2]}" can be of either sign')
+    # Written so that infinity and NaN are refused, too.
     if not count <= MAX_ELEMENTS:
         raise no_bound(node, f'"{names[0]}" and "{names[1]}" can be any distance apart')
     return max(0, int(count))

@@ -155,6 +155,7 @@ def declare(op_type: str) -> Pattern:
     traits: list[Trait] = [] if kind.kernel == "logsumexp" else [Exact(rounds_once=True)]
     divides = kind.finish == DIVIDE
     traits.append(Averages("axes") if divides else Reduces(NEUTRAL[kind.kernel], "axes"))
+    # Only these two give back one of their operands.
     if kind.kernel in ("max", "min"):
         traits.append(extreme)
     operands_fit(op_type)(lists((1, "axes")))
@@ -236,6 +237,7 @@ def reduce(
         last = i == len(todo) - 1
         result = y if last else c.temp((outer * inner,), x.dtype)
         params = c.params(outer=outer, axis=axis, inner=inner, count=count)
+        # Elements are mapped once, before anything is combined, and results finished once.
         instance = {"MAP": kind.map if i == 0 else X, "FINISH": kind.finish if last else AS_IS}
         c.call(
             f"aot_reduce_{kind.kernel}_{x.dtype.short}",
@@ -461,6 +463,7 @@ def mean_dynamic(x: DynamicDims, node: ir.Node) -> None:
     kind = int(data.dtype or 0)
     own = shape_of(data)
     result = [1 if a in axes else d for a, d in enumerate(own) if keep or a not in axes]
+    # The sum would add what the padding holds.
     data = x.neutral(node, data, 0, inside)
     how: dict[str, Any] = {"keepdims": int(keep)}
     total = x.node(node, "ReduceSum", [data, x.ints(node, axes)], [(kind, result)], **how)[0]

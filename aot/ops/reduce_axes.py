@@ -45,6 +45,7 @@ def explicit_axes(edit: Editor, node: ir.Node) -> None:
     if given is not None and axes is None:
         return
     if axes is None or not axes.size:
+        # Empty axes mean all of them, unless the attribute says none.
         if attribute(node, "noop_with_empty_axes", 0):
             of_one(edit, node)
             return

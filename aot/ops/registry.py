@@ -51,6 +51,7 @@ def op(
     one of a few texts a `OneOf`, instead of its default (`aot.ir.operators`).
     """
     rules = {k: v for k, v in attrs.items() if isinstance(v, AttributeRule)}
+    # Errors name the module that declares the operator.
     module = sys._getframe(1).f_globals["__name__"]
     operator(
         op_type,

@@ -150,6 +150,7 @@ def _nearest_call(c: Recorder, m: Match, todo: list[AxisPlan]) -> None:
     span = span_of([p.axis for p in todo])
     source, result = stored(m.x), stored(m.y)
     tables = {p.axis: nearest(p, transform, rounding) for p in todo}
+    # An axis between two that change stays as it is: each index is its own.
     rows = [tables.get(a, np.arange(source[a], dtype=np.int32)) for a in span]
     missing = 3 - len(rows)
     rows = [np.zeros(1, np.int32)] * missing + rows

@@ -66,6 +66,7 @@ def _scales(
     for i, axis in enumerate(axes):
         n = x.dim(node, data, axis)
         own = x.terms.of(n)[0]
+        # Polynomials of sizes tell whole factors only, and no more than 64 are tried.
         times = (k for k in range(1, 65) if terms[i] == multiply(own, number(k)))
         found[axis] = next(map(float, times), None)
     return found
@@ -197,6 +198,7 @@ def _by_rows(
             data = _nearest(x, node, data, axis, length, place)
         else:
             data = _mixed(x, node, data, axis, length, place)
+    # If no row changed, `data` is what the node reads, which must not take over its results.
     y = x.node(node, "Identity", [data], [(int(data.dtype or 0), shape_of(data))])[0]
     x.substitute(node, y, _axes(x, own, lengths))
 
@@ -281,6 +283,7 @@ def _mixed(
     degree, rows = factors.shape
     floor = x.node(node, "Floor", [place], [(DOUBLE, (count,))])[0]
     part = x.node(node, "Sub", [place, floor], [(DOUBLE, (count,))])[0]
+    # In float32 the fraction of a place far along the axis would be lost, so it is narrowed last.
     part = x.node(node, "Cast", [part], [(kind, (count,))], to=kind)[0]
     powers = x.const(node, np.arange(degree, dtype=factors.dtype), data)
     part = along(x, node, part, 2, 0, kind)

@@ -120,6 +120,7 @@ def _filtered(resize: Resize, axis_plan: AxisPlan, x: Array) -> tuple[Array, Arr
     half = F(0.5)
     wide = F(1) / F(axis_plan.scale)
     reach = F(1 if resize.mode == "linear" else 2)
+    # A filter that shrinks the image has to cover all elements between two results.
     support = reach * wide if wide >= 1 else reach
     shrink = F(1) / wide if wide >= 1 else F(1)
     centre = half + x

@@ -271,6 +271,7 @@ def _params(
 ) -> ParamFields:
     """The fields of aot_rnn_f32_params for one direction: sizes, steps in floats, activations."""
     own = functions(m, default)[direction * len(default) : (direction + 1) * len(default)]
+    # The kernels' tables have room for the activations of an LSTM.
     own += [("sigmoid", 0.0, 0.0)] * (3 - len(own))
     order = list(ACTIVATIONS)
     wide = sizes.directions * sizes.hidden
@@ -322,6 +323,7 @@ RNN_DEFAULT = ("tanh",)
 def lstm_to_kernel(c: Recorder, m: Match) -> None:
     """Record one call of aot_lstm_f32 per direction; scratch holds states and gates of a chunk."""
     s = shape_of(m, c.vlen)
+    # Directions share no state, so each is a call with scratch of its own.
     for d in range(s.directions):
         peep = None
         if m.peep is not None:
@@ -392,6 +394,7 @@ def rnn_to_kernel(c: Recorder, m: Match) -> None:
             c.scratch(4 * size),
             _params(c, m, s, d, RNN_DEFAULT, 0),
             macs=_macs(s),
+            # This header has the simple cell, too.
             header="aot_gru_f32.h",
         )
 
@@ -487,6 +490,7 @@ def recurrent_operands(node: ir.Node, partial_values: PartialValues) -> str:
         6: state,
         7: (dirs, 3 * hidden),
     }
+    # An operand that is absent cannot be wrong.
     for index, shape in wanted.items():
         given = index < len(node.inputs) and node.inputs[index] is not None
         if given and shape_at(node, index) != shape:

@@ -45,6 +45,7 @@ def recurrent_dynamic(x: DynamicDims, node: ir.Node) -> None:
             node.replace_input_with(4, x.neutral(node, value, 0))
     if n is not None and lengths is None:
         count = shape_of(data)[batch]
+        # ONNX wants lengths of 32 bits.
         short = x.node(node, "Cast", [n], [(INT32_TYPE, (1,))], to=INT32_TYPE)[0]
         to = x.ints(node, [count])
         made = x.node(node, "Expand", [short, to], [(INT32_TYPE, (count,))])[0]

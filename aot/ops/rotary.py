@@ -74,6 +74,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
         heads=heads,
         size=size,
         half=(m.rotary_embedding_dim or size) // 2,
+        # Without places there is a row of angles for each token.
         rows=m.cos.shape[0] if m.places is not None else batch * seq,
         step=(heads * seq * size, *inner),
     )
@@ -128,6 +129,7 @@ def rotary_dynamic(x: DynamicDims, node: ir.Node) -> None:
             if ours is None:
                 raise refused(node, "has angles along another dimension known at run time only")
             require_equal(x, node, ours, n, "has angles for other positions")
+    # Padding has to be the number of a row that exists.
     if positions is not None and x.run_sizes(positions):
         node.replace_input_with(3, x.neutral(node, positions, 0))
     pass_on(x, node, x.run_sizes(data))

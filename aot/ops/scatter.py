@@ -82,6 +82,7 @@ def elements_to_kernel(c: Recorder, m: Match) -> None:
         bytes=math.prod(m.x.shape) * m.x.dtype.nbytes,
         dims=padded(m.updates.shape, 1),
         us=padded(strides(m.updates.shape), 0),
+        # Along the axis the index decides, not the place of the update.
         ys=padded([0 if i == axis else s for i, s in enumerate(ys)], 0),
         axis=m.x.shape[axis],
         step=ys[axis],
@@ -135,6 +136,7 @@ def nd_to_kernel(c: Recorder, m: Match) -> None:
         count=math.prod(m.indices.shape[:-1]),
         depth=depth,
         inner=math.prod(m.x.shape[depth:]),
+        # The kernel's tables have eight axes.
         extent=(*m.x.shape[:depth], *[1] * (8 - depth)),
         stride=(*strides(m.x.shape)[:depth], *[0] * (8 - depth)),
     )

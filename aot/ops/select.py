@@ -190,6 +190,7 @@ def one_hot_to_kernel(c: Recorder, m: Match) -> None:
         depth=m.y.shape[axis],
         inner=math.prod(m.indices.shape[axis:]),
     )
+    # I is the size of integers; 0 stands for float32.
     size = 0 if m.indices.dtype is F32 else m.indices.dtype.nbytes
     c.call(
         "aot_one_hot",
@@ -275,6 +276,7 @@ def topk_dynamic(x: DynamicDims, node: ir.Node) -> None:
         high = size if limits is None else float(limits.high.ravel()[0])
         bound = int(max(0.0, min(float(size), high)))
         n = x.as_vector(node, k)
+        # A k that a run says may be out of range, and a run cannot refuse it.
         if limits is None or high > size or limits.low.ravel()[0] < 0:
             n = x.smallest(node, n, x.dim(node, data, axis))
             n = x.largest(node, n, x.ints(node, [0]))

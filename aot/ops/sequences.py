@@ -149,6 +149,7 @@ def at(c: Containers, node: ir.Node) -> None:
         what = f"{title(node)}: an element of {sorted(shapes)} by a position known at run time"
         raise KnownLate(f"{what} only")
     place = operand(node, 1)
+    # A negative position counts from an end that only a run knows.
     if s.count is not None:
         edit = Editor(c.steps.graph(node))
         zero = edit.const(np.zeros((), place.dtype.numpy() if place.dtype else np.int64), "zero")
@@ -200,6 +201,7 @@ def map(c: Containers, node: ir.Node) -> None:
         made = tuple(row[k] for row in rows)
         if kind is None and not made:
             raise UnsupportedError(f"{title(node)}: no element and no type")
+        # Without an element the type that the body declares is all that is known.
         dtype = made[0].dtype if made else kind
         assert dtype is not None
         held.append(Items(made, int(dtype), first.count))

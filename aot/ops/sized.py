@@ -54,6 +54,7 @@ def compress_dynamic(x: DynamicDims, node: ir.Node) -> None:
     else:
         axis = axis_of(node, len(shape_of(data)))
     size = shape_of(data)[axis]
+    # Padding must select nothing.
     if x.run_sizes(condition):
         condition = x.neutral(node, condition, False)
     if shape_of(condition)[0] > size:
@@ -89,6 +90,7 @@ def unique_dynamic(x: DynamicDims, node: ir.Node) -> None:
     for index in range(1, 4):
         wanted = index < len(outputs) and bool(outputs[index].name)
         kinds.append((INT64, (size,)) if wanted else None)
+    # One result more than ONNX's: how many slices there are.
     kinds.append((INT64, (1,)))
     how: dict[str, Any] = {"axis": axis, "sorted": int(attribute(node, "sorted", 1))}
     *found, n = x.node(node, "Unique", [data, m], kinds, DYNAMIC, **how)

@@ -306,6 +306,7 @@ def explicit_slice(edit: Editor, node: ir.Node) -> None:
     for start, end, axis, step in zip(starts.ravel(), ends.ravel(), where, by, strict=True):
         piece = slice_of(int(start), int(end), step, shape[axis])
         wanted[0].append(piece.start)
+        # In ONNX -1 is the last element, so one before the first is written as -1 - size.
         wanted[1].append(-1 - shape[axis] if piece.stop is None else piece.stop)
     for index, values in enumerate((*wanted, where, by)):
         old = parts[index] if index < len(parts) else None

@@ -44,6 +44,7 @@ def slice_dynamic(x: DynamicDims, node: ir.Node) -> None:
     cut: list[int] = []
     for i, axis in enumerate(axes):
         start, end, step = (v[i] for v in items)
+        # Known places of a static axis give a size that needs no run.
         if axis not in x.run_sizes(data) and None not in (start, end, step):
             place = slice_of(int(start or 0), int(end or 0), int(step or 0), shape[axis])
             result[axis] = len(range(*place.indices(shape[axis])))
@@ -83,6 +84,7 @@ def _until(
         last = x.at(node, vectors[1], i)
         room = x.interval(x.sub(node, n, last))
         fits = room is not None and room.low[0] >= 0
+        # Otherwise the size is the smaller of two numbers, which is no plain one.
         if not fits and not _no_more(x, last, n):
             return None
     elif end < 0:
@@ -172,6 +174,7 @@ def tile_dynamic(x: DynamicDims, node: ir.Node) -> None:
     own, fixed = x.run_sizes(data), [1] * rank
     for axis, item in enumerate(items):
         if item is not None and axis not in own:
+            # One Tile repeats all static axes together.
             fixed[axis] = item
         elif item != 1:
             repeats = x.at(node, whole_numbers(x, node, times), axis)

@@ -46,6 +46,7 @@ for _name, _log in (("Softmax", 0), ("LogSoftmax", 1)):
                 hint="use --accuracy normal, or float32",
             )
         params = c.params(outer=outer, axis=axis, inner=inner)
+        # Every line is a softmax of its own, so threads share the lines.
         line = axis * inner * m.x.dtype.nbytes
         c.call(
             f"aot_softmax_{m.x.dtype.short}",

@@ -59,6 +59,7 @@ def dft(b: Body) -> bool:
     length = number(b, 1, 2 * (n - 1) if inverse and onesided else n)
     if length is None:
         return b.refuse("the length is computed at run time (needs a constant)")
+    # The table grows with the square of the length.
     if length < 1 or n * parts * length * 2 > MOST:
         return b.refuse(f"{n} samples to {length} frequencies (a table of at most {MOST} numbers)")
     m = matrix(n, parts, length, inverse, onesided)
@@ -122,6 +123,7 @@ def stft(b: Body) -> bool:
     if window not in (0, length) or length > b.shape(0)[1]:
         return b.refuse(f"frames of {length}, a window of {window}, {b.shape(0)[1]} samples")
     frames = 1 + (b.shape(0)[1] - length) // step
+    # Frames overlap, so their samples are gathered.
     index = np.arange(frames)[:, None] * step + np.arange(length)[None, :]
     signal = "i0" if rank == 3 else b.add("Unsqueeze", "i0", b.ints(2))
     cut = b.add("Gather", signal, b.data(index.astype(np.int64)), axis=1)

@@ -204,6 +204,7 @@ def keep_to_kernel(c: Recorder, m: Match) -> None:
     pairs = none
     if m.case_change_action != "NONE":
         pairs = case_pairs(m.case_change_action == "UPPER")
+    # Stop words get their case here, once; strings get it in every run.
     if not m.is_case_sensitive:
         words = [recased(w, False) for w in words]
     params = c.params(
@@ -312,6 +313,7 @@ def splitter_dynamic(x: DynamicDims, node: ir.Node) -> None:
     shape = shape_of(data)
     width = x.sweep.max_string
     mark = str(attribute(node, "delimiter", "")).encode()
+    # Between marks there may be nothing; between spaces there is at least one character.
     most = width // len(mark) + 1 if mark else (width + 1) // 2
     splits = attribute(node, "maxsplit", None)
     if splits is not None and int(splits) >= 0:

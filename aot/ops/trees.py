@@ -260,6 +260,7 @@ def _supported(m: Match, forest: Forest) -> Iterator[tuple[bool, str]]:
     yield m.x.rank == 2 and 0 not in m.x.shape, f"shape {list(m.x.shape)} (needs samples, features)"
     yield m.post_transform in (0, "NONE"), f"post_transform {m.post_transform}"
     yield not forest.problem, forest.problem
+    # Lists of different lengths cannot be asked anything more.
     if forest.problem:
         return
     fits = not forest.feature.size or (
@@ -306,6 +307,7 @@ def _record(c: Recorder, m: Match, forest: Forest, aggregate: int, base: Array |
     kind = m.x.dtype.np_name
     splits = forest.split.astype(kind)
     sets = _sets(forest, splits)
+    # Mode and the way of missing values share a word.
     nodes = np.stack(
         [forest.feature, forest.mode | forest.missing << 8, forest.yes, forest.no], 1
     ).astype(np.int32)

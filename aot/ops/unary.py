@@ -51,6 +51,7 @@ def emit(c: Recorder, m: Match, kernel: str, a: float = 0, b: float = 0, d: floa
     elif header != RARE:
         kind = np.float32 if dtype is F32 else np.float64
         params = c.params(n=elements(m), a=float(kind(a)), b=float(kind(b)), c=float(kind(d)))
+    # Elements of one size are read before their place is written; others would be overwritten.
     same = m.x.dtype.nbytes == m.y.dtype.nbytes
     c.call(
         f"aot_{kernel}_{dtype.short}",

@@ -38,6 +38,7 @@ def chain(c: Recorder, m: Match, kernel: str, scale: float | None = None) -> Non
     for i, x in enumerate(m.xs[1:]):
         own = operand(c, x, m.y)
         last = i == len(m.xs) - 2 and scale is None
+        # Operands so far may have fewer elements than the result, so temporaries stay small.
         shape = stored(m.y) if last else tuple(np.broadcast_shapes(so_far[1], own[1]))
         result = m.y if last else c.temp(shape, m.y.dtype)
         combine(c, kernel, m.y.dtype, result, shape, [so_far, own])
@@ -83,6 +84,7 @@ def extreme(name: str, least: bool) -> TermsRule:
             elif high2[i] <= low[i] if least else low2[i] >= high[i]:
                 found.append(b)
             else:
+                # min(a, b) and min(b, a) are one unknown.
                 found.append(terms.atom(name, *sorted((a, b))))
         return found
 

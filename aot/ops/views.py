@@ -114,6 +114,7 @@ def reshape_type(node: ir.Node, partial_values: PartialValues) -> Type | None:
     dims = [
         old[i] if s == 0 and not zero and i < len(old) else s for i, s in enumerate(wanted.items())
     ]
+    # One size follows from the number of elements, whether it is written as -1 or unknown.
     open_axes = [i for i, s in enumerate(dims) if s is None or s == -1]
     if len(open_axes) > 1:
         return None

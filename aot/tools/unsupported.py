@@ -245,6 +245,7 @@ def _widest(
 
     The first refused nodes go with all before them, the others with all behind them.
     """
+    # Every split walks the whole graph, so a large number of refusals would take long.
     if len(refused) > _MOST_NODES:
         return None
     maker = {o: i for i, n in enumerate(graph.node) for o in n.output if o}

@@ -112,6 +112,7 @@ def _attended(b: Body, operands: list[str], masks: list[str], **attrs: Any) -> s
 @decompose("Attention", MICROSOFT)
 def _attention(b: Body) -> bool:
     """Decompose an Attention: one product for q, k and v, cut in three; False with a past."""
+    # ONNX's Attention takes neither of these.
     if b.has(4) or b.has(6) or attribute(b.node, "do_rotary", 0) or b.wanted(1):
         return False
     heads = int(attribute(b.node, "num_heads", 1))
@@ -120,6 +121,7 @@ def _attention(b: Body) -> bool:
     keys = b.shape(0)[1]
     masks = [f"i{5}"] if b.has(5) else []
     if b.has(3):
+        # A mask of one axis is lengths [batch]; in its other forms it is about packed sequences.
         mask = None if b.shape(3) != b.shape(0)[:1] and len(b.shape(3)) == 1 else ""
         mask = _key_mask(b, 3, keys) if mask is not None else None
         if mask is None:
@@ -195,6 +197,7 @@ def _multi_head(b: Body) -> bool:
             names[i] = b.add("Add", names[i], b.add("Slice", "i3", *cut))
     q4 = heads_apart(b, names[0], q, heads)
     k4, v4 = names[1:]
+    # Keys and values of four axes are split into heads already.
     if len(k) == 3:
         k4, v4 = heads_apart(b, k4, k, heads), heads_apart(b, v4, v, heads)
     if past:

@@ -69,6 +69,7 @@ def _grouped(b: Body) -> bool:
     """
     if not (b.has(1) and b.has(2)) or any(b.has(i) for i in range(9, 16)) or b.wanted(3):
         return False
+    # What is unknown does no harm at its default, and has no counterpart in ONNX otherwise.
     others = [k for k in b.node.attributes if k not in PLAIN_GROUPS]
     if b.has(3) != b.has(4) or any(attribute(b.node, k) not in (0, -1, "NONE") for k in others):
         return False
@@ -105,6 +106,7 @@ def _grouped(b: Body) -> bool:
     window = int(attribute(b.node, "local_window_size", -1))
     attrs: dict[str, Any] = {"scale": scale_of(b, q[2] // heads), "is_causal": 1}
     attrs["softcap"] = float(attribute(b.node, "softcap", 0.0))
+    # onnxruntime's window counts the position itself, ONNX's the positions before it.
     if window > 0:
         attrs["left_window_size"] = window - 1
     ends = [] if prompt else ["", "", "", b.add("Reshape", lens, b.ints(-1))]
@@ -154,6 +156,7 @@ def _rotary(b: Body) -> bool:
         kept.pop("num_heads")
     elif not kept["num_heads"]:
         columns = kept["rotary_embedding_dim"] or 2 * b.shape(2)[1]
+        # Where only some elements are turned, the angles do not tell the size of a head.
         if kept["rotary_embedding_dim"]:
             return False
         kept["num_heads"] = shape[2] // columns

@@ -62,6 +62,7 @@ def _dynamic_lstm_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
         **dict.fromkeys(range(8, 12), scales),
     }
     for index, shapes in fitting.items():
+        # Operands from 3 to 7 may be absent, weights and their scales may not.
         found = given(types, index) if 2 < index < 8 else need(types, index)
         if found is not None and tuple(found[1]) not in shapes:
             raise ValueError(f"input {index} is {list(found[1])} (needs {list(shapes[0])})")
@@ -130,6 +131,7 @@ def dynamic_lstm(b: Body) -> bool:
         part = _part(b, "i1", index), *_parameters(b, 8, index)
         sums = _product(b.add, quantised, *part)
         for found, name in zip(results, _scanned(b, layer, direction, sums, given), strict=True):
+            # The sequence of states has its steps first, so directions are its second axis.
             found.append(b.add("Unsqueeze", name, b.ints(int(found is results[0]))))
     for k, (parts, axis) in enumerate(zip(results, (1, 0, 0), strict=True)):
         if k < len(b.node.outputs) and b.node.outputs[k].name:
@@ -238,6 +240,7 @@ def _scanned(
     end.
     """
     back = layer.backward[way.index]
+    # Samples end at different steps, which the direction of a Scan cannot say.
     if layer.lengths and back:
         sums = b.add("ReverseSequence", sums, lengths, time_axis=0, batch_axis=1)
     if way.bias:
@@ -290,6 +293,7 @@ def _steps(layer: Layer, way: Direction, lengths: str) -> onnx.GraphProto:
         none = steps.add("Constant", value_float=0.0)
         steps.add("Where", runs, new_h, none, out="h_next")
         steps.add("Where", runs, new_c, "c", out="c_next")
+        # Behind the end of a sample h is 0, so its last state is kept apart.
         steps.add("Where", runs, new_h, "l", out="l_next")
         plain.append(("l", FLOAT))
     else:
@@ -322,6 +326,7 @@ def _gates(steps: Steps, layer: Layer, way: Direction, total: str) -> tuple[str,
         return steps.add(gate, _clipped(steps, layer, name))
 
     i = opened("gi", 0, "c")
+    # With input_forget the forget gate is what the input gate leaves.
     if layer.joined:
         f = steps.add("Sub", steps.add("Constant", value_float=1.0), i)
     else:

@@ -146,6 +146,7 @@ def _embed_norm(b: Body) -> bool:
     names = [o.name for o in b.node.outputs] + ["", ""]
     if names[1]:
         if b.has(7):
+            # Without a mask onnxruntime counts no words.
             b.add("ReduceSum", "i7", b.ints(1), out="o1", keepdims=0)
         else:
             b.add("Identity", b.constant(INT32, (batch,), [0] * batch), out="o1")

@@ -300,6 +300,7 @@ def wide_to_kernel(c: Recorder, m: Match) -> None:
     bits, taps = sum_bits(found), math.prod(found.taps)
     numbers = {
         **ratio(float(quantisation(m, "x").s) / float(quantisation(m, "y").s), bits - LOW_BITS),
+        # float32 rounds once for each tap; a few roundings more are kept in reserve.
         "slack": (sum(found.taps) if found.nested else taps) + 8,
         "error": fixed_error(found, bits),
     }
