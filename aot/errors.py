@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
+#: A message of more than a screen hides what it says, and a name in it may have any length.
 MAX_LINES = 8
 MAX_CHARACTERS = 2000
 

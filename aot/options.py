@@ -35,6 +35,7 @@ BACKEND_KINDS = ("library", "engine", "stream", "device")
 _WEIGHTS = re.compile(r"embedded|file|blob|section=[A-Za-z_.][A-Za-z0-9_.]{0,63}")
 #: Default search steps of the memory planner.
 PLAN_EFFORT = 200_000
+#: Every string and sequence takes its upper bound in memory, so the defaults are small.
 MAX_STRING, MAX_SEQUENCE, MAX_BOUND = 64, 32, 65_536
 #: The largest `--threads`: the cores of a large server.
 MOST_THREADS = 256

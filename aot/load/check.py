@@ -17,9 +17,11 @@ from aot.load.tensors import check_tensor, element_count
 from aot.load.utf8_check import check_strings
 from aot.shapes.types import infer_types
 
+#: Checks and passes call themselves for each level, and Python nests calls only so deep.
 MAX_DEPTH = 24
 MAX_LOOPS = 4
 """Loops in loops: steps multiply, and so do the ways to unroll them."""
+#: Every subgraph is checked and inferred for itself; a node of 20 000 names took 30 seconds.
 MAX_GRAPHS = 2000
 MAX_NAMES = 8192
 STANDARD_DOMAINS = ("", "ai.onnx")

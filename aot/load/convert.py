@@ -23,6 +23,7 @@ from aot.load.older import (
     type_masks,
 )
 
+#: Models are raised to it: old versions of the IR want every constant among the inputs.
 MIN_IR_VERSION = 8
 # The opsets since when operators mean something else than before (`older`): Resize samples as it
 # is told, Hardmax works along one axis, shapes are broadcast from their last axes on, Scan has no

@@ -11,6 +11,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import original_name
 
+#: Constants of more elements are data, which would hide the graph.
 SHOWN_ELEMENTS = 8
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import NAME_KEY, all_nodes, inner_graphs, words
 
+#: C99 compilers have to tell 63 characters of a name apart; what is put around it takes a few.
 MAX_LENGTH = 56
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*").fullmatch
 _ALLOWED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")

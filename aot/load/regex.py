@@ -18,7 +18,9 @@ from aot.errors import UnsupportedError
 Ranges = tuple[tuple[int, int], ...]
 """Code points, as pairs (first, last) in order."""
 
+#: The last code point of Unicode.
 LAST = 0x10FFFF
+#: The tables of larger automata would fill the flash of a board, and take long to make.
 MOST_STATES, MOST_REPEATS = 4000, 1000
 #: Brackets within brackets; a reader that recurses has a limit of its own, far above it.
 MOST_NESTED = 100

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from aot.errors import ModelError, UsageError
 from aot.ir.deferred_import import ir, onnx
 
+#: No message of protobuf can be larger.
 PROTOBUF_LIMIT = (1 << 31) - 1
 
 

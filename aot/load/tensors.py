@@ -18,6 +18,7 @@ BITS |= {14: 64, 15: 128, 16: 16, 17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 
 BITS |= {25: 2, 26: 2}
 STRING = 8
 BOOL = 9
+#: Bits of elements of which several share a byte.
 PACKED_BITS = {4, 2}
 # TensorProto.DataType -> (field, entries per element) where raw_data is absent.
 FIELDS = {1: "float_data", 7: "int64_data", 8: "string_data", 11: "double_data", 14: "float_data"}

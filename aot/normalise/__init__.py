@@ -98,6 +98,7 @@ PASSES: tuple[Pass, ...] = (
     quant_dead,
     dead_nodes,
 )
+#: A bound, because passes that undo each other would go on for ever.
 MAX_ROUNDS = 8
 
 
@@ -108,7 +109,7 @@ def rewrite_until_stable(model: ir.Model, options: LoadOptions, budget: Budget) 
         for graph in list(graphs(model)):
             # Before a fold makes transposed copies of weights.
             first = Editor(graph)
-            shared_weights(first, options)  # before a fold makes transposed copies
+            shared_weights(first, options)
             changed = fold(Editor(graph), budget) or first.changed or changed
             for rewrite in PASSES:
                 edit = Editor(graph)

@@ -20,6 +20,7 @@ from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 from aot.normalise.recognise_activations import Names, matched
 
+#: A larger addend is no guard against a division by 0, but a part of the formula.
 MAX_EPSILON = 0.1
 DOUBLE = 11
 

@@ -28,6 +28,7 @@ from aot.load.options import LoadOptions
 from aot.normalise.affine import scales
 from aot.normalise.form import Form
 
+#: Exporters write such constants as float32, some with six or seven digits only.
 CLOSE = 2e-6
 #: The operands whose product a node is, with repetition; none where it is no product.
 multiplies: Interface[Callable[[ir.Node], tuple[ir.Value, ...]]] = Interface("multiplies")

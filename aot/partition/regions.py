@@ -23,6 +23,7 @@ from aot.partition.region_search import ColouredGraph, State, beam, condensed, e
 
 #: Vertices the search may compute (a million take about a second).
 EFFORT = 600_000
+#: A narrow search comes first: what it finds lets the wide ones leave most states out.
 WIDTHS = (1, 8, 64, 256)
 #: Offloaded vertices up to which the minimum is found whatever it takes.
 SMALL = 14

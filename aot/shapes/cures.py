@@ -25,6 +25,7 @@ from aot.shapes.known_late import KnownLate
 YOURS = "with values of yours"
 #: Without any: nothing that the user can type decides it.
 NOTHING = "what decides it is computed by the model: leave this part of it to the application"
+#: More elements are data, which nobody types.
 MOST_ELEMENTS = 16
 
 

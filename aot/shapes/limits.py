@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+#: Kernels count with int32_t.
 MAX_ELEMENTS = (1 << 31) - 1
 MAX_RANK = 64
 """Axes that NumPy, and so everything that feeds a bundle from Python, can hold."""
+#: Sizes, axes and the bounds of slices are this small; more elements are data, slow to evaluate.
 SMALL_ELEMENTS = 1024
 
 

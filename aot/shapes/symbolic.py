@@ -30,6 +30,7 @@ Monomial = tuple[int, ...]
 Poly = tuple[tuple[Monomial, int], ...]
 """Sorted pairs (sorted numbers of atoms, coefficient that is not 0)."""
 
+#: Vectors of sizes are this short; more elements are data.
 MOST_ELEMENTS = 64
 
 

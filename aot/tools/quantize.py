@@ -41,6 +41,7 @@ Format = Literal["qdq", "qoperator"]
 OPSET = 17
 """What models of an opset without scales per channel are converted to."""
 PER_CHANNEL_OPSET = 13
+#: The version of the IR of that opset; old ones want every constant among the inputs.
 LEAST_IR = 8
 FATAL_ONLY, WARNINGS = 4, 2
 """onnxruntime's levels of logging; its errors come as exceptions."""

@@ -144,6 +144,7 @@ def _svm_classifier(b: Body) -> bool:
 
 #: For more classes the body of the iteration, with a step per class, would be too long.
 _MOST_CLASSES = 64
+#: As in libsvm: rounds at most, how near a sample must come to be done, the least probability.
 _STEPS, _CLOSE, _NEAREST = 100, 0.005, 1e-7
 
 

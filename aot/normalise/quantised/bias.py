@@ -26,6 +26,7 @@ from aot.normalise.quantised.common import (
     params_of,
 )
 
+#: A bias this close to whole steps was made from them, with the rounding of float32.
 CLOSE = 1e-3
 MOST = 2**31 - 1
 

@@ -26,6 +26,7 @@ from aot.vendor.backend import Backend, Pattern, Speed
 from aot.vendor.match import Match, NodeRef, ValueRef
 
 Shape = tuple[int, ...]
+#: A table of another version has another form, and is refused.
 VERSION = 1
 #: How much an estimate must be better than measured times to be chosen.
 DOUBT = 2.0

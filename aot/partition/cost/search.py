@@ -35,11 +35,13 @@ from aot.partition.cost.ways import (
 EFFORT, MOST_OPEN = 600_000, 12
 #: Sets of open nodes that are told apart at a node.
 MOST_SETS = 256
+#: A narrow search comes first: what it finds lets the wide ones leave most states out.
 WIDTHS = (1, 8, 64, 512, 4096, 32_768)
 #: How many times as long a step takes where regions have limits.
 LIMITED = 4
 #: The width from which on a region may exceed a limit for a while that it is within in the end.
 LENIENT = 512
+#: Equal costs are sums in several orders, which may differ by their rounding.
 _ROUNDING = 1e-9
 
 

@@ -37,6 +37,7 @@ VARIANTS = (
 #: Steps for each variant in the first round; every round has twice as many, so that a variant that
 #: is stuck costs little before another one is tried.
 FIRST_BUDGET = 4000
+#: Larger than every place and size, so that the first one found is less.
 _NEVER = 1 << 62
 
 

@@ -49,6 +49,7 @@ DEFAULTS = AccelOptions()
 LOOPS = 500
 #: Programs of more items are merged in one way only.
 MANY = 3000
+#: Ways to merge loads into a program; which one is fastest depends on the network.
 POLICIES = (Policy(), Policy(2000), Policy(6000), Policy(1 << 30, 6))
 
 

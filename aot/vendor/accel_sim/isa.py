@@ -410,6 +410,7 @@ COMMON = (
     Field("r2", 0, 19, 3, "address register added to word 2"),
     Field("r3", 0, 22, 3, "address register added to word 3"),
 )
+#: As many as their fields in instructions can number.
 REGISTERS = 8
 VIEWS = KERNELS = STRIDES = 16
 VSETS = 8
