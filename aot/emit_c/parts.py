@@ -20,8 +20,6 @@ from aot.emit_c import ctext
 from aot.ir.program import Arg, Program, Role, Tensor
 from aot.ir.splits import PartField, Split
 
-#: What tells a kernel that it makes rows `first` to `end` - 1 of the result.
-ROWS = Split.rows(1).fields
 #: Makes units `from` to `to` - 1 of a call by the function of a part.
 SPLIT = (
     "#define SPLIT(part, from, to) \\\n"
@@ -61,15 +59,17 @@ def _value(field: PartField) -> str:
     first, end = (f"{n} * {field.scale}" if field.scale > 1 else n for n in ("first", "end"))
     if field.total % field.scale:  # the last unit is no whole one
         end = f"({end} < {field.total} ? {end} : {field.total})"
-    return {"first": first, "end": end, "count": f"{end} - {first}"}[field.value]
+    return {"first": first, "end": end, "count": f"{end} - {first}", "one": "1"}[field.value]
 
 
 def moved(text: str, number: int, arg: Arg, tensor: Tensor, split: Split, threads: int) -> str:
     """Argument `number`, whose address is `text`, for a part: its first unit, or its own scratch.
 
-    `tensor` is the argument's; scratch has room for so many `threads`.
+    `tensor` is the argument's; scratch has room for so many `threads`, one of which needs no more.
     """
     if tensor.role is Role.SCRATCH:
+        if threads == 1:
+            return text
         return f"{text} + (size_t)part * {tensor.nbytes // threads}"
     step = dict(split.moves).get(number, 0)
     bytewise = "(const unsigned char *)" * (tensor.role is Role.CONST)  # a table may have a type

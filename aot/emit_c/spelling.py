@@ -28,7 +28,7 @@ from aot.ir.program import (
     StateArg,
     region_name,
 )
-from aot.ir.splits import PartField, Split
+from aot.ir.splits import ROWS, PartField, Split
 from aot.plan.specialise import Signature, is_null, signature, specialised
 
 #: Characters of a kernel's name in the name of the function that calls it.
@@ -68,7 +68,7 @@ class Spelling:
 
     @property
     def cut(self) -> dict[int, int]:
-        """Calls that are made by slices of rows, and how many rows each makes."""
+        """Calls that are made by slices, and how many rows or other units each makes."""
         return {s.call: s.end for s in self.program.slices if s.end}
 
     @property
@@ -179,8 +179,9 @@ def step(spelling: Spelling, index: int, call: Call) -> str:
     if _is_nothing(spelling, call):
         return head + ("    (void)0;" if spelling.around else f"    STEP({index}, (void)0);")
     fixed, count = index in spelling.fixed, spelling.cut.get(index, 0)
-    split = call.splits[0] if call.splits and spelling.root.threads > 1 else None
-    fields = parts.ROWS if count and not split else split.fields if split else ()
+    shared = spelling.root.threads > 1
+    split = call.splits[0] if call.splits and (shared or count) else None
+    fields = ROWS if count and not split else split.fields if split else ()
     function = _wrapper(spelling, call, fixed, fields)
     arguments = [
         _of_part(spelling, number, a, split) if split else _passed(spelling, a)
@@ -190,7 +191,7 @@ def step(spelling: Spelling, index: int, call: Call) -> str:
     if call.params and not fixed:
         arguments.append("&" + _params(spelling, call, call.params))
     arguments += ["first", "end"] if fields else fetch.passed(spelling.program, call)
-    if split:
+    if split and shared:
         part = local(spelling.root.name, f"part{index}")
         known = {a: PARAMETERS[a] for a in region_arguments(spelling.root, spelling.program)}
         made = ctext.call(function, arguments)
@@ -201,7 +202,7 @@ def step(spelling: Spelling, index: int, call: Call) -> str:
         made = ctext.call(function, arguments, "")
     if count:
         return f"{head}    ROWS({index}, {count}, {made});"
-    if split:
+    if split and shared:
         return f"{head}    STEP({index}, {made});"
     told = (
         spelling.label(call, "b" if spelling.around else "", index)
@@ -351,7 +352,7 @@ def _wrapper(
         number = len(spelling.wrappers)
         short = shortened(kernel.removeprefix("aot_"), MOST_KERNEL)
         spelling.wrappers[key] = local(spelling.root.name, f"k{number}_{short}")
-        ranged = f"{kernel}_rows" if tuple(part) == parts.ROWS else ""
+        ranged = f"{kernel}_rows" if tuple(part) == ROWS else ""
         ranged = ranged if ranged in spelling.headers.ranges else ""
         spelling.functions.append(_function(spelling.wrappers[key], call, fixed, part, ranged))
     return spelling.wrappers[key]

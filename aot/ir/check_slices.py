@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The independent checker of slices: played in order they make every row of every call once."""
+"""The independent checker of slices: played in order they make every part of every call once."""
 
 from __future__ import annotations
 
 from aot.errors import InternalError
+from aot.ir.check_splits import check_split
 from aot.ir.plan import Plan
 from aot.ir.program import Program
+from aot.ir.splits import ROWS
 
 
 def check_slices(program: Program, plan: Plan) -> None:
     """Raise InternalError, naming the slice, unless slices make each call once and in order.
 
-    A call of a vendor's region and one whose kernel takes no range of rows must be whole, and so
-    must a call whose result lies in place of an operand, unless row r of the operand is read
-    for row r of the result only.
+    A call of a vendor's region and one whose kernel takes no range of rows and has no split must be
+    whole, and so must a call whose result lies in place of an operand, unless a row or part of the
+    operand is read for that of the result only.
     """
     call, row = 0, 0
-    over = {s.call: s.inp for s in plan.inplace}
+    over = {s.call: (s.out, s.inp) for s in plan.inplace}
     for part in program.slices:
         if part.call != call or part.first != row or part.last < part.call:
             raise InternalError(f"{part.text()}: call {call}, row {row} is next")
@@ -24,8 +26,12 @@ def check_slices(program: Program, plan: Plan) -> None:
             call = part.last + 1
             continue
         own = program.calls[call]
-        rows = dict(own.params.fields).get("y1") if own.params else None
-        if call in over and not (own.rowwise and over[call] in own.rowwise.single):
+        pairs, split = [over[call]] if call in over else [], next(iter(own.splits), None)
+        rows: object = dict(own.params.fields).get("y1") if own.params else None
+        if split and split.fields != ROWS:
+            check_split(program, own, split, pairs, part.text())
+            rows = split.units
+        elif pairs and not (own.rowwise and over[call][1] in own.rowwise.single):
             raise InternalError(f"{part.text()}: the result lies in place of rows still to be read")
         if part.last != call or own.region != -1 or not isinstance(rows, int):
             raise InternalError(f"{part.text()}: the call must be made as a whole")

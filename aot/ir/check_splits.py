@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from aot.errors import InternalError
 from aot.ir.program import Access, Arg, Call, Program, Role
 from aot.ir.splits import Split
@@ -21,11 +23,14 @@ def check_splits(program: Program) -> None:
         where = f"call {index} ({call.kernel})"
         if program.threads < 2 or len(call.splits) > 1 or call.region >= 0 or call.status:
             raise InternalError(f"{where}: cannot be split")
-        _check(program, call, call.splits[0], where)
+        check_split(program, call, call.splits[0], call.inplace, where)
 
 
-def _check(program: Program, call: Call, split: Split, where: str) -> None:
-    """Raise InternalError, beginning with `where`, unless parts of the call may run at once."""
+def check_split(
+    program: Program, call: Call, split: Split, inplace: Iterable[tuple[int, int]], where: str
+) -> None:
+    """Raise InternalError, beginning with `where`, unless parts of the call may run at once where
+    the arguments `inplace` (written, read) share their places."""
     known = {name for name, _ in call.params.fields} if call.params else set()
     lost = [f.member for f in split.fields if f.member not in known]
     if lost or split.tile < 1 or split.units < 2:
@@ -42,8 +47,10 @@ def _check(program: Program, call: Call, split: Split, where: str) -> None:
         elif number in moves:
             if arg.offset + (split.units - 1) * moves[number] >= max(1, tensor.nbytes):
                 raise InternalError(f"{where}: {split.text()} leaves {arg.tensor}")
+            if moves[number] % max(1, tensor.dtype.nbytes):
+                raise InternalError(f"{where}: {split.text()} cuts an element of {arg.tensor}")
         elif arg.access is not Access.READ and number not in split.own:
             raise InternalError(f"{where}: every part writes {arg.tensor}")
-    for written, read in call.inplace:
+    for written, read in inplace:
         if not split.alone(written, read):
             raise InternalError(f"{where}: a part writes argument {read}, which others read")

@@ -19,7 +19,7 @@ from aot.ir.operators import (
     operator_of,
     trait_of,
 )
-from aot.ir.value_traits import Clamp, Converts
+from aot.ir.value_traits import Clamp, Converts, Dequantises, Quantises
 
 
 def adds_bias(node: ir.Node) -> bool:
@@ -120,6 +120,11 @@ def trait_named(name: str, kind: type[T], domain: str = "") -> T | None:
     """The trait that the operator of a name has, None if it has none of this kind."""
     found = operator_named(name, domain)
     return None if found is None else found.trait(kind)
+
+
+def converts(op_type: str) -> bool:
+    """Whether an operator only makes quantised values of numbers, or numbers of those."""
+    return any(trait_named(op_type, kind) is not None for kind in (Quantises, Dequantises))
 
 
 def proto_trait(node: onnx.NodeProto, kind: type[T]) -> T | None:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Calls `call` to `last` of a program as a whole, or rows of the one call `call`.
+    """Calls `call` to `last` of a program as a whole, or a part of the one call `call`.
 
-    `first` and `end` are rows of the height axis of the call's result, `end` not among them; with
-    `end` 0 the calls are made as a whole. `macs` are the multiplications of the slice.
+    `first` and `end` are rows of the height axis of the call's result, `end` not among them, or
+    units of its split (`Call.splits`); with `end` 0 the calls are made as a whole. `macs` are the
+    multiplications of the slice, or the elements that calls without multiplications touch.
     """
 
     call: int
@@ -23,5 +24,5 @@ class Slice:
     def text(self) -> str:
         """`slice 3 rows 0..4: 82944 MACs`."""
         calls = str(self.call) if self.call == self.last else f"{self.call}..{self.last}"
-        rows = f" rows {self.first}..{self.end}" if self.end else ""
+        rows = f" part {self.first}..{self.end}" if self.end else ""
         return f"slice {calls}{rows}: {self.macs} MACs"

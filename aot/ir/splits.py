@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,14 +17,19 @@ class PartField:
 
     A part makes units `first` to `end` - 1 of the result. The member (its element `index`, -1: the
     member itself) is the part's first unit, its end, or the number of its units, each unit of
-    `scale` elements; `total` elements are all there are (0: the last unit is a whole one).
+    `scale` elements; `total` elements are all there are (0: the last unit is a whole one). With
+    "one" it is 1 in every part.
     """
 
     member: str
-    value: Literal["first", "end", "count"]
+    value: Literal["first", "end", "count", "one"]
     index: int = -1
     scale: int = 1
     total: int = 0
+
+
+#: What tells a kernel that it makes rows `first` to `end` - 1 of the result.
+ROWS = PartField("y0", "first"), PartField("y1", "end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +51,7 @@ class Split:
     @classmethod
     def rows(cls, count: int, *own: int, tile: int = 1) -> Split:
         """By rows `y0` to `y1` - 1 of the result, argument 0; of arguments `own` likewise."""
-        fields = PartField("y0", "first"), PartField("y1", "end")
-        return cls(count, fields, (), (0, *own), tile)
+        return cls(count, ROWS, (), (0, *own), tile)
 
     @classmethod
     def pieces(
@@ -70,6 +74,10 @@ class Split:
         tiles = -(-self.units // self.tile)
         most = min(self.units, -(-tiles // parts) * self.tile)
         return most / self.units if self.units else 1.0
+
+    def without(self, inplace: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+        """The pairs (written, read) of `inplace` that parts may share whatever their order is."""
+        return tuple(pair for pair in inplace if self.alone(*pair))
 
     def alone(self, written: int, read: int) -> bool:
         """Whether every part reads of argument `read` just the units of `written` that it makes."""

@@ -23,6 +23,7 @@ from aot.plan.fetch.choose import fetched
 from aot.plan.memory.plan import plan_memory
 from aot.plan.overread import readable
 from aot.plan.schedule import schedule
+from aot.plan.slices import apart
 from aot.plan.stack.declare import declared
 from aot.plan.statics import static_bytes
 from aot.plan.streaming.choose import choose
@@ -58,6 +59,7 @@ def plan_programs(
         program = stage("lower", begin, Program.text)
         program = push(program, options.push) if options.push else program
         program = threaded(program, options.threads, bool(options.slice_macs))
+        program = apart(program, options.slice_macs)
         check_program(program)
         fetching = fetched(program, chip, options)
         made, plan = _finished(fetching, chip, options, stage)

@@ -2,21 +2,25 @@
 """Cut a run into slices of at most so many multiplications.
 
 Kernels of convolutions and pools compute a range of the rows of their result: the parameters `y0`
-and `y1` say which. Such a call becomes slices of equally many rows. All other calls are one slice
-each, as are a vendor's region, the calls that are made row by row, and control flow.
+and `y1` say which. Such a call becomes slices of equally many rows. Where a row is longer than the
+bound, and for calls without rows, the slices are parts as threads would make them (`Call.splits`),
+or output channels (`Call.blocks`). A vendor's region, the calls that are made row by row, control
+flow, and a call that cannot be cut are one slice each.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aot.ir.check_slices import check_slices
+from aot.ir.node_traits import converts
 from aot.ir.plan import Plan
-from aot.ir.program import Call, Program
+from aot.ir.program import Call, Program, Role
 from aot.ir.slices import Slice
+from aot.ir.splits import ROWS, Split
 
 #: The most neighbouring pixels that kernels of microcontrollers make in one go.
 PIXELS = 4
@@ -26,9 +30,33 @@ def sliced(program: Program, plan: Plan, bound: int) -> Program:
     """The program with slices of `bound` MACs at most where calls can be cut so; 0 cuts nothing."""
     if not bound:
         return program
-    made = replace(program, slices=tuple(_slices(program, plan, bound)))
+    calls, slices, index = list(program.calls), list[Slice](), 0
+    while index < len(calls):
+        last = _last(program, index)
+        found = _cut(program, plan, index, bound) if last == index else None
+        if found:
+            calls[index] = replace(calls[index], splits=found.splits, blocks=None)
+            slices += _parts(index, found, _work(program, calls[index]), bound)
+        else:
+            macs = sum(_work(program, c) for c in calls[index : last + 1])
+            slices.append(Slice(index, last, 0, 0, macs))
+        index = last + 1
+    made = replace(program, calls=tuple(calls), slices=tuple(slices))
     check_slices(made, plan)
     return made
+
+
+def apart(program: Program, bound: int) -> Program:
+    """The program whose calls of more than `bound` multiplications may not write in place of what
+    a later slice reads, if they can be cut into rows; with 0 it is unchanged."""
+
+    def changed(call: Call) -> Call:
+        if not bound or call.region != -1 or _rows(call) < 2 or _work(program, call) <= bound:
+            return call
+        read = call.rowwise.single if call.rowwise else ()
+        return replace(call, inplace=tuple(pair for pair in call.inplace if pair[1] in read))
+
+    return replace(program, calls=tuple(map(changed, program.calls)))
 
 
 def note(program: Program, bound: int) -> list[str]:
@@ -37,8 +65,10 @@ def note(program: Program, bound: int) -> list[str]:
     if longest is None or longest.macs <= bound:
         return []
     call = program.calls[longest.call]
-    node = (*(call.origin.onnx_names or call.origin.nodes), call.kernel)[0]
-    of = "one row of its result" if longest.end else "its call, which cannot be cut into rows,"
+    origin = call.origin
+    nodes = zip(origin.onnx_names or origin.nodes, origin.ops, strict=False)
+    node = (*(n for n, op in nodes if not converts(op)), call.kernel)[0]
+    of = "the shortest part of its result" if longest.end else "its call, which cannot be cut,"
     return [
         f"--slice-macs {bound}: node {node} needs {longest.macs} multiplications at a time: {of} "
         "is the longest slice"
@@ -62,34 +92,51 @@ def record(program: Program, bound: int) -> dict[str, Any]:
     }
 
 
-def _slices(program: Program, plan: Plan, bound: int) -> Iterator[Slice]:
-    """Yield the slices of a program in order, each of at most `bound` multiplications where that is
-    possible.
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A call makes `units` units of its result; slices begin at multiples of `tile`.
 
-    A call that can make rows is cut into runs of rows; calls of a region, a segment or a body stay
-    whole, and so does a call whose operand moves while it runs.
+    `splits` has the way that is no range of rows, and with threads how they share the call.
     """
-    index, moved = 0, _read_later(program, plan)
-    while index < len(program.calls):
-        call, last = program.calls[index], _last(program, index)
-        rows = _rows(call) if call.region == -1 and index not in moved else 0
-        if rows > 1 and call.macs > bound:
-            yield from _by_rows(call, index, rows, bound)
-        else:
-            macs = sum(_macs(c) for c in program.calls[index : last + 1])
-            yield Slice(index, last, 0, 0, macs)
-        index = last + 1
+
+    units: int
+    tile: int
+    splits: tuple[Split, ...]
+
+    @property
+    def least(self) -> float:
+        """The share of the call that the shortest slice is, from 0 to 1."""
+        return min(1.0, self.tile / self.units)
 
 
-def _read_later(program: Program, plan: Plan) -> set[int]:
-    """Calls whose result lies in place of an operand of which a row may be read after that row of
-    the result was made: the next slice would read a row of the result."""
-    found = set()
-    for sharing in plan.inplace:
-        rowwise = program.calls[sharing.call].rowwise
-        if rowwise is None or sharing.inp not in rowwise.single:
-            found.add(sharing.call)
-    return found
+def _cut(program: Program, plan: Plan, index: int, bound: int) -> _Cut | None:
+    """How the call `index` is cut: by rows if one row meets the bound, else the way with the
+    shortest parts. None: it is made as a whole, since it is short or reads its result's place.
+    """
+    call = program.calls[index]
+    work, rows = _work(program, call), _rows(call)
+    if call.region != -1 or work <= bound:
+        return None
+    shared = program.threads > 1
+    over = [(s.out, s.inp) for s in plan.inplace if s.call == index]
+    single = call.rowwise.single if call.rowwise else ()
+    found = []
+    if rows > 1 and all(inp in single for _, inp in over):
+        tile = _tile(call, rows, bound)
+        found.append(_Cut(rows, tile, call.splits if shared else ()))
+        if work * tile <= bound * rows:
+            return found[0]
+    if not (call.status or call.fetches or (shared and rows > 1)):
+        # Channels of a result with rows would gather its windows again in every slice.
+        blocks = [call.blocks] if call.blocks and not shared and rows <= 1 else []
+        ways = [*call.splits, *blocks]
+        for way in ways:
+            if way.without(over) == (*over,) and not (rows and way.fields == ROWS):
+                tiles = (n * way.tile for n in (PIXELS, 2))
+                tile = next((n for n in tiles if n * work <= bound * way.units), way.tile)
+                found.append(_Cut(way.units, tile, (way,)))
+    best = min(found, key=lambda cut: cut.least, default=None)
+    return best if best and best.least < 1 else None
 
 
 def _last(program: Program, index: int) -> int:
@@ -109,22 +156,29 @@ def _rows(call: Call) -> int:
     return end if fields.get("y0") == 0 and isinstance(end, int) else 0
 
 
-def _macs(call: Call) -> int:
-    """Multiplications of a call, those of the longest body of control flow times its steps."""
-    inner = [sum(map(_macs, b.program.calls)) for b in call.bodies]
-    steps = max(1, call.steps.most) if call.steps else 1
-    return call.macs + steps * max(inner, default=0)
+def _work(program: Program, call: Call) -> int:
+    """Multiplications of a call, those of the longest body of control flow times its steps.
+
+    A call without multiplications counts one for each element that it reads or writes, whichever
+    are more.
+    """
+    if call.bodies:
+        inner = [sum(_work(b.program, c) for c in b.program.calls) for b in call.bodies]
+        return call.macs + (max(1, call.steps.most) if call.steps else 1) * max(inner)
+    tensors = (program.tensors[n] for n in (*call.reads(), *call.writes()))
+    moved = (math.prod(t.shape) for t in tensors if t.role not in (Role.CONST, Role.SCRATCH))
+    return call.macs or max(moved, default=0)
 
 
-def _by_rows(call: Call, index: int, rows: int, bound: int) -> Iterator[Slice]:
-    """Slices of the call `index`, of as many rows each as the bound allows, one at least."""
-    tile = _tile(call, rows, bound)
-    tiles = -(-rows // tile)
-    fit = max(1, bound * rows // (call.macs * tile))
+def _parts(index: int, cut: _Cut, work: int, bound: int) -> Iterator[Slice]:
+    """Slices of the call `index`, of as many units each as the bound allows, a tile at least."""
+    units, tile = cut.units, cut.tile
+    tiles = -(-units // tile)
+    fit = max(1, bound * units // (work * tile))
     count = -(-tiles // fit)
-    ends = [min(rows, tile * (tiles * (k + 1) // count)) for k in range(count)]
+    ends = [min(units, tile * (tiles * (k + 1) // count)) for k in range(count)]
     for first, end in zip([0, *ends], ends, strict=False):
-        yield Slice(index, index, first, end, call.macs * (end - first) // rows)
+        yield Slice(index, index, first, end, work * (end - first) // units)
 
 
 def _tile(call: Call, rows: int, bound: int) -> int:

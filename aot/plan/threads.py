@@ -54,8 +54,7 @@ def threaded(program: Program, threads: int, by_rows: bool) -> Program:
             continue
         # A part may overwrite what another part still reads, so permissions go unless a part is
         # alone.
-        kept = tuple(pair for pair in call.inplace if split.alone(*pair))
-        calls.append(replace(call, splits=(split,), inplace=kept))
+        calls.append(replace(call, splits=(split,), inplace=split.without(call.inplace)))
         for name in (a.tensor for a in call.pointers()):
             if tensors[name].role is Role.SCRATCH:
                 # Each thread has scratch of its own, aligned, so that threads share no cache line

@@ -9,8 +9,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from aot.errors import one_line
-from aot.ir.node_traits import trait_named
-from aot.ir.value_traits import Dequantises, Quantises
+from aot.ir.node_traits import converts
 from aot.ops.registry import load_all
 from aot.tools.build import build
 from aot.tools.elf_image import Image, measure_image
@@ -203,11 +202,6 @@ def _title(call: dict[str, Any]) -> str:
     named = [n for n, op in pairs if not converts(op)]
     text = " + ".join(named or call["nodes"]) or call["kernel"]
     return text if len(text) <= _TITLE else f"…{text[-_TITLE:]}"
-
-
-def converts(op_type: str) -> bool:
-    """Whether an operator only makes quantised values of numbers, or numbers of those."""
-    return any(trait_named(op_type, kind) is not None for kind in (Quantises, Dequantises))
 
 
 def nodes_text(nodes: Sequence[NodeCost], board: bool) -> str:

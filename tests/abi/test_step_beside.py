@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run in steps where calls are not cut: a vendor's region, rows, control flow."""
+"""A run in steps where calls are not cut: a vendor's region, rows, control flow; and where they are
+cut below a row."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 import aot
 from aot.cli import main
 from aot.npz import read_npz
+from needs import need
+from sliced_graphs import parts
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples/digits/digits_int8.onnx"
 BOUND = 4000
@@ -60,17 +64,34 @@ def branching(folder: Path) -> Path:
     "options", [{"objective": "ram"}, {"backends": ["accel_sim"]}, {}], ids=["rows", "ax1", "flow"]
 )
 def test_steps_have_the_bits_of_a_run(options: dict[str, Any], tmp_path: Path) -> None:
-    model = DIGITS if options else branching(tmp_path)
-    results = []
-    for macs in (0, BOUND):
-        bundle = aot.compile(model, tmp_path / str(macs), slice_macs=macs, **options).build()
-        given = bundle.manifest["inputs"][0]
-        data = np.random.default_rng(3).integers(-128, 128, given["shape"])
-        kind = np.int8 if options else np.float32
-        np.savez(tmp_path / "in.npz", **{given["name"]: data.astype(kind)})
-        words = ["--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "out.npz")]
-        assert main(["run", str(bundle.out), *words]) == 0
-        results.append(read_npz(tmp_path / "out.npz"))
+    bundle = compared(DIGITS if options else branching(tmp_path), tmp_path, BOUND, **options)
     assert (bundle.manifest["slices"]["count"] == 1) == ("backends" in options)  # one region
     assert bool(bundle.manifest["memory"].get("by_rows")) == ("objective" in options)
-    assert [v.tobytes() for v in results[0].values()] == [v.tobytes() for v in results[1].values()]
+
+
+def compared(model: Any, folder: Path, bound: int, **options: Any) -> aot.Bundle:
+    """The bundle of a model with slices of `bound`, whose results have the bits of a whole run."""
+    results = []
+    for macs in (0, bound):
+        bundle = aot.compile(model, folder / str(macs), slice_macs=macs, **options).build()
+        given = bundle.manifest["inputs"][0]
+        data = np.random.default_rng(3).integers(-128, 128, given["shape"])
+        np.savez(folder / "in.npz", **{given["name"]: data.astype(given["dtype"])})
+        words = ["--inputs", str(folder / "in.npz"), "--outputs", str(folder / "out.npz")]
+        assert main(["run", str(bundle.out), *words]) == 0
+        results.append([v.tobytes() for v in read_npz(folder / "out.npz").values()])
+    assert results[0] == results[1]
+    return bundle
+
+
+BOARDS = {"cortex-m4": "qemu-system-arm", "cortex-m55": "qemu-system-arm"}
+BOARDS |= {"cortex-m0": "qemu-system-arm", "rv32imac": "qemu-system-riscv32"}
+SOME = [("host", np.int8), *((t, k) for t in BOARDS for k in (np.int8, np.int16))]
+
+
+@pytest.mark.parametrize(("target", "kind"), SOME if os.environ.get("AOT_FULL") else SOME[:1])
+def test_parts_of_rows_have_the_bits_of_a_run(target: str, kind: type, tmp_path: Path) -> None:
+    if target in BOARDS:
+        need(BOARDS[target])
+    bundle = compared(parts(kind), tmp_path, 1, name="net", target=target)
+    assert any(s["end_row"] == 25 for s in bundle.manifest["slices"]["slices"])

@@ -131,7 +131,7 @@ static void loop(void *unused) {
         while (done != xTaskGetTickCount()) {
             beat(++done);
         }
-        status = net_step(&context, NULL, NULL, NET_SLICE_MACS);
+        status = net_step(&context, NULL, NULL, 0); /* one slice */
         if (status != AOT_MORE) {
             ended(status);
             fill();

@@ -79,7 +79,7 @@ def record(
             instance={**instances(space, "ab"), **kind},
             inplace=reusable(space, made, pair),
             header=header,
-            splits=space.splits(1, 1, 1),
+            splits=space.splits(*(v.dtype.nbytes for v in (m.y, m.a, m.b))),
         )
 
 

@@ -334,7 +334,7 @@ def shape_of(
     low, high = found.y.as_signed(found.limits)
     fields: dict[str, Any] = {"x_zero": x.z, "y_zero": y.z, "lo": low, "hi": high, "rq": rq}
     fields |= dict.fromkeys(("y_zero", "lo", "hi"), 0) if rq == SUMS else {}
-    fields |= {"arch": t.arch, "simd": t.simd, "vlen": c.vlen}
+    fields |= {"arch": t.arch, "simd": t.simd, "vlen": c.vlen, "nbytes": x.dtype.nbytes}
     fields["cpu"] = conv_portable.THUMB1 if t.thumb1 else t.cpu
     fields |= {"per_channel": per_channel, "kind": "dwconv" if found.depthwise else "conv"}
     if found.window is None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.graph_nodes import Array
 from aot.ir.rows import Rowwise, Window
-from aot.ir.splits import Split
+from aot.ir.splits import PartField, Split
 from aot.target import Target
 
 
@@ -25,7 +25,7 @@ class QConv:
     x is [n][ih][iw][ic], y [n][oh][ow][oc]; `x_zero` and `y_zero` are zero points, [lo, hi] bounds
     of the final quantised value. `rq` is the arithmetic (aot_requant.h), `per_channel` whether
     there is one multiplier per output channel, `arch`, `simd`, `cpu` and `vlen` (float lanes) tell
-    the target.
+    the target. A value of x and of y has `nbytes` bytes.
     """
 
     n: int
@@ -54,6 +54,7 @@ class QConv:
     cpu: str = ""
     vlen: int = 1
     kind: Literal["conv", "dwconv", "fc"] = "conv"
+    nbytes: int = 1
 
     @classmethod
     def dense(cls, rows: int, depth: int, columns: int, *limits: int, **more: Any) -> QConv:
@@ -96,17 +97,22 @@ class QConv:
         return Rowwise(self.oh, (0, *others), window, fields, most=most)
 
     def splits(self, *others: int) -> tuple[Split, ...]:
-        """How threads share the kernel: by rows, of which arguments `others` are read likewise.
+        """How the kernel is cut: by rows, of which arguments `others` are read likewise.
 
-        The rows of a matrix product are the pixels of one row.
+        The rows of a matrix product are the pixels of one row. Where windows are the pixels
+        themselves, parts of all pixels are rows of their own.
         """
-        rows = [(0, self.oc), (1, self.ic)]
+        rows = [(0, self.oc * self.nbytes), (1, self.ic * self.nbytes)]
         if self.kind == "fc":
             return (Split.pieces("m", self.ow, rows),)
-        if self.oh == self.kh == self.kw == self.sw == self.n == 1 and self.iw == self.ow:
-            one = Split.pieces("ow", self.ow, [*rows, *((k, self.oc) for k in others)])
-            return (replace(one, fields=(*one.fields, replace(one.fields[0], member="iw"))),)
-        return (Split.rows(self.oh, *others),)
+        by_rows = Split.rows(self.oh, *others)
+        steps = {self.n, self.kh, self.kw, self.sw, self.sh if self.oh > 1 else 1}
+        if steps != {1} or (self.pt, self.pl, self.iw) != (0, 0, self.ow):
+            return (by_rows,)
+        one = Split.pieces("ow", self.oh * self.ow, [*rows, *((k, self.oc) for k in others)])
+        fields = (*one.fields, replace(one.fields[0], member="iw"), PartField("y1", "one"))
+        one = replace(one, fields=fields)
+        return (by_rows, one) if self.oh > 1 else (one,)
 
     def blocks(self, call: QCall, *others: int) -> Split | None:
         """How the kernel is cut by output channels: units are as many channels as the plan `call`

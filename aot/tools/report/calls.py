@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aot.tools.bench import converts
+from aot.ir.node_traits import converts
 
 #: So many calls have a bar of their own.
 _BARS = 12
