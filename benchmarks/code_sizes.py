@@ -152,15 +152,20 @@ def clean(name: str) -> str:
 
 def network(seed: int) -> Any:
     """A random network: of int8 values, every third of float32."""
-    return streamed_graphs.random_network(seed, floats=seed % 3 == 2)
+    return streamed_graphs.random_network(seed, kind_of(seed))
+
+
+def kind_of(seed: int) -> Any:
+    """The type of the values of network `seed`."""
+    return np.float32 if seed % 3 == 2 else np.int8
 
 
 def layers(seed: int, sizes: Sequence[int] = (12, 16, 24, 30)) -> Any:
     """A network like those for images, of `sizes`: convolutions of 3 x 3 and 1 x 1, depthwise ones
     between them, a residual sum, an average and a matrix product."""
     rng = np.random.default_rng(seed)
-    floats, tall = seed % 3 == 2, seed % 4 == 3
-    made = streamed_graphs.Made(seed, floats)
+    tall = seed % 4 == 3
+    made = streamed_graphs.Made(seed, kind_of(seed))
     size, width = int(rng.choice(sizes)), 1 if tall else 0
     first = (int(rng.choice([8, 40])) if tall else 3, size, width or size)
     made.net = Net(x=(made.dtype, (1, *first)))

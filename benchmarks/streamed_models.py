@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of known shapes with random weights, of float32 or of int8 values, for streaming.py.
+"""Networks of known shapes with random weights, of floats or of int8 values, for streaming.py.
 
 Values have one scale and zero point in all layers; weights are divided by the square root of how
 many are added, so that values neither vanish nor saturate.
@@ -19,33 +19,36 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests")]
 from quant_graphs import Net  # noqa: E402
 
 Value = tuple[str, tuple[int, int, int]]  # name, (channels, height, width)
+Kind = type[np.generic]
+#: How names of networks end, and the type of their values.
+KINDS: dict[str, Kind] = {"int8": np.int8, "f32": np.float32, "f16": np.float16}
 SCALE, ZERO = 0.05, np.int8(-20)
 
 
 class Layers:
     """A network in the making; `x` is its input, of `channels` x `size` x `size`."""
 
-    def __init__(self, size: int, floats: bool, channels: int = 3) -> None:
-        self.dtype = np.float32 if floats else np.int8
+    def __init__(self, size: int, dtype: Kind, channels: int = 3) -> None:
+        self.dtype = dtype
         self.rng = np.random.default_rng(1)
         self.net = Net(x=(self.dtype, (1, channels, size, size)))
         self.x: Value = ("x", (channels, size, size))
 
     def real(self, name: str) -> str:
         """The values as real numbers."""
-        return name if self.dtype == np.float32 else self.net.dq(name, SCALE, ZERO)
+        return name if self.dtype != np.int8 else self.net.dq(name, SCALE, ZERO)
 
     def value(self, real: str, shape: tuple[int, int, int]) -> Value:
         """Real numbers as values."""
-        kept = real if self.dtype == np.float32 else self.net.q(real, SCALE, ZERO)
+        kept = real if self.dtype != np.int8 else self.net.q(real, SCALE, ZERO)
         return kept, shape
 
     def weights(self, *shape: int) -> str:
         """Random weights; the first axis has as many as there are results."""
         fan = float(np.prod(shape[1:]))
         data = self.rng.integers(-127, 128, shape).astype(np.int8)
-        if self.dtype == np.float32:
-            return self.net.const((data / (50 * fan**0.5)).astype(np.float32))
+        if self.dtype != np.int8:
+            return self.net.const((data / (50 * fan**0.5)).astype(self.dtype))
         steps = self.rng.uniform(0.8, 1.2, shape[0]) / (50 * fan**0.5)
         zeros = np.zeros(shape[0], np.int8)
         return self.net.dq(self.net.const(data), steps.astype(np.float32), zeros, axis=0)
@@ -108,9 +111,9 @@ class Layers:
         return self.net.model(**{y[0]: self.dtype})
 
 
-def mobilenetv2(size: int, floats: bool) -> onnx.ModelProto:
+def mobilenetv2(size: int, dtype: Kind) -> onnx.ModelProto:
     """Inverted residuals: channels are expanded, filtered one by one, and projected."""
-    net = Layers(size, floats)
+    net = Layers(size, dtype)
     x = net.conv(net.x, 32, 3, 2)
     for factor, wide, count, first in (
         *((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)),
@@ -124,9 +127,9 @@ def mobilenetv2(size: int, floats: bool) -> onnx.ModelProto:
     return net.classes(net.conv(x, 1280, 1))
 
 
-def resnet50(size: int, floats: bool) -> onnx.ModelProto:
+def resnet50(size: int, dtype: Kind) -> onnx.ModelProto:
     """Bottlenecks of 1 x 1, 3 x 3 and 1 x 1 with sums."""
-    net = Layers(size, floats)
+    net = Layers(size, dtype)
     x = net.pool(net.conv(net.x, 64, 7, 2), 2, 2)
     for stage, (wide, count) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3))):
         for n in range(count):
@@ -138,9 +141,9 @@ def resnet50(size: int, floats: bool) -> onnx.ModelProto:
     return net.classes(x)
 
 
-def vgg19(size: int, floats: bool) -> onnx.ModelProto:
+def vgg19(size: int, dtype: Kind) -> onnx.ModelProto:
     """Convolutions of 3 x 3 and maxima. An average stands for the matrix products at the end."""
-    net = Layers(size, floats)
+    net = Layers(size, dtype)
     x = net.x
     for wide, count in ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4)):
         for _ in range(count):
@@ -149,9 +152,9 @@ def vgg19(size: int, floats: bool) -> onnx.ModelProto:
     return net.classes(x)
 
 
-def squeezenet(size: int, floats: bool) -> onnx.ModelProto:
+def squeezenet(size: int, dtype: Kind) -> onnx.ModelProto:
     """Channels are squeezed and expanded by two convolutions beside each other."""
-    net = Layers(size, floats)
+    net = Layers(size, dtype)
     x = net.pool(net.conv(net.x, 64, 3, 2))
     for n, (few, wide) in enumerate(
         ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (64, 256))
@@ -162,9 +165,9 @@ def squeezenet(size: int, floats: bool) -> onnx.ModelProto:
     return net.classes(net.conv(x, 1000, 1), 1000)
 
 
-def densenet121(size: int, floats: bool) -> onnx.ModelProto:
+def densenet121(size: int, dtype: Kind) -> onnx.ModelProto:
     """Each layer reads the results of all layers before it."""
-    net = Layers(size, floats)
+    net = Layers(size, dtype)
     x = net.pool(net.conv(net.x, 64, 7, 2))
     for block, count in enumerate((6, 12, 24, 16)):
         if block:
@@ -174,9 +177,9 @@ def densenet121(size: int, floats: bool) -> onnx.ModelProto:
     return net.classes(x)
 
 
-def unet(size: int, floats: bool) -> onnx.ModelProto:
+def unet(size: int, dtype: Kind) -> onnx.ModelProto:
     """Halved four times and doubled again, with what each size had beside."""
-    net = Layers(size, floats)
+    net = Layers(size, dtype)
     x, kept = net.x, list[Value]()
     for wide in (16, 32, 64, 128):
         x = net.conv(net.conv(x, wide, 3), wide, 3)
@@ -190,7 +193,7 @@ def unet(size: int, floats: bool) -> onnx.ModelProto:
     return net.model(net.conv(x, 2, 1, relu=False))
 
 
-NETWORKS: dict[str, Callable[[int, bool], onnx.ModelProto]] = {
+NETWORKS: dict[str, Callable[[int, Kind], onnx.ModelProto]] = {
     f.__name__: f for f in (mobilenetv2, resnet50, vgg19, squeezenet, densenet121, unet)
 }
 
@@ -199,5 +202,5 @@ def saved(name: str, folder: Path) -> Path:
     """The file of a network like "resnet50_224_int8" or "unet_128_f32", written to `folder`."""
     kind, size, dtype = name.rsplit("_", 2)
     path = folder / f"{name}.onnx"
-    onnx.save(NETWORKS[kind](int(size), dtype == "f32"), path)
+    onnx.save(NETWORKS[kind](int(size), KINDS[dtype]), path)
     return path

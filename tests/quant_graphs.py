@@ -90,8 +90,8 @@ def feeds_of(model, seed=0):
     for value in model.graph.input:
         dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
         shape = [d.dim_value for d in value.type.tensor_type.shape.dim]
-        if dtype == np.float32:
-            feeds[value.name] = np.asarray(2 * rng.standard_normal(shape), np.float32)
+        if dtype.kind not in "iub":  # bfloat16 is of another kind than NumPy's floats
+            feeds[value.name] = np.asarray(2 * rng.standard_normal(shape)).astype(dtype)
         elif dtype == np.bool_:
             feeds[value.name] = rng.integers(0, 2, shape).astype(np.bool_)
         else:

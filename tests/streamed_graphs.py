@@ -1,48 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random networks with windows, residual sums and pooling of all kinds of rows: of int8 quantised
-values and of float32."""
+"""Random networks with windows, residual sums and pooling of all kinds of rows: of quantised values
+and of floats."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 
 from quant_graphs import Net
 
+#: The kinds of floats of which networks are made.
+FLOATS = tuple(map(np.dtype, (np.float32, np.float16, ml_dtypes.bfloat16)))
 Value = tuple[str, tuple[int, int, int]]  # name, (channels, height, width)
 
 
 class Made:
-    """A network in the making; `values` are quantised values with scale 0.05 and zero point 3, or
-    `floats`, whose channels fill vectors or are few."""
+    """A network in the making; `values` are quantised values of int8 (scale 0.05, zero point 3) or
+    int16, or floats of a kind of FLOATS, whose channels fill vectors or are few."""
 
-    def __init__(self, seed: int, floats: bool = False) -> None:
+    def __init__(self, seed: int, dtype: Any = np.int8) -> None:
         self.rng = np.random.default_rng(seed)
-        self.dtype = np.float32 if floats else np.int8
-        self.counts = [3, 16, 32] if floats else [4, 6, 8, 16]
+        self.dtype = np.dtype(dtype)
+        self.floats = self.dtype in FLOATS
+        wide = self.dtype == np.int16
+        self.scale, self.zero = (2e-4, np.int16(0)) if wide else (0.05, np.int8(3))
+        self.counts = [3, 16, 32] if self.floats else [4, 6, 8, 16]
         self.channels = int(self.rng.choice([3, 4, 8]))
         height, width = (int(n) for n in self.rng.integers(9, 20, 2))
         self.net = Net(x=(self.dtype, (1, self.channels, height, width)))
         self.values: list[Value] = [("x", (self.channels, height, width))]
 
     def quantised_values(self, x: str) -> str:
-        return x if self.dtype == np.float32 else self.net.dq(x, 0.05, np.int8(3))
+        return x if self.floats else self.net.dq(x, self.scale, self.zero)
 
     def made(self, real: str, shape: tuple[int, int, int]) -> Value:
-        if self.dtype == np.float32:
+        if self.floats:
             value = (self.net.add("Relu", real) if self.rng.random() < 0.5 else real), shape
         else:
-            value = self.net.q(real, 0.05, np.int8(3)), shape
+            value = self.net.q(real, self.scale, self.zero), shape
         self.values.append(value)
         return value
 
     def weights(self, *shape: int) -> str:
         data = self.rng.integers(-127, 128, shape).astype(np.int8)
         fan = float(np.prod(shape[1:]))
-        if self.dtype == np.float32:
-            return self.net.const((data / (90 * fan**0.5)).astype(np.float32))
+        if self.floats:
+            return self.net.const((data / (90 * fan**0.5)).astype(self.dtype))
         steps = (self.rng.uniform(0.5, 1.5, shape[0]) / (60 * fan**0.5)).astype(np.float32)
         zeros = np.zeros(shape[0], np.int8)
         return self.net.dq(self.net.const(data), steps, zeros, axis=0)
@@ -96,15 +102,15 @@ class Made:
         last = self.values[-1] if self.rng.random() < 0.7 else self.values[0]
         if choice < 0.25 and self.total() is not None:
             return
-        if 0.45 < choice < 0.6:
+        if 0.45 < choice < 0.6 and self.dtype != np.int16:  # ONNX has no MaxPool of int16
             self.largest(last)
         else:
             self.conv(last, depthwise=choice > 0.6)
 
 
-def random_network(seed: int, floats: bool = False) -> onnx.ModelProto:
+def random_network(seed: int, dtype: Any = np.int8) -> onnx.ModelProto:
     """A network of 4 to 9 layers, often with an average over all positions at its end."""
-    made = Made(seed, floats)
+    made = Made(seed, dtype)
     for _ in range(int(made.rng.integers(4, 10))):
         made.step()
     if len(made.values) == 1:

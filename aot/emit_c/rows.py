@@ -194,14 +194,16 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     given = given_call(spelling.program, call, rowwise)
     function, params = row_wrapper(spelling, given)
     lines = _first(rowwise)
+    times, size = _pieces(spelling.program, table, call, rowwise)
     arguments = [
         _argument(spelling, table, call, rowwise, i, arg, lines)
+        + (_piece(spelling.program, table, rowwise, i, arg) if times > 1 else "")
         for i, arg in enumerate(given.args)
         if not (isinstance(arg, Scalar) and arg.ctype.replace(" ", "") == "void*")
     ]
     if given.params:
         assert params
-        values = _VALUES | ({"one": "count"} if rowwise.batch > 1 else {})
+        values = _VALUES | ({"one": "count"} if rowwise.batch > 1 else {}) | {"piece": str(size)}
         set_here = [f"    {_member(f)} = {values[f[2]]};" for f in rowwise.fields]
         set_here += _distances(spelling.program, table, call, rowwise)
         if set_here:
@@ -218,8 +220,12 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     declared = [line for line in lines if not line.startswith("    p.")]
     rest = [line for line in lines if line.startswith("    p.")]
     note = ctext.block(title(spelling.program, call))
-    text = [note, head, *declared, *unused, *rest, ctext.call(function, arguments), "}", ""]
-    return "\n".join(text)
+    if times > 1:
+        loop = [f"    int32_t k;\n    for (k = 0; k < {times}; ++k) {{"]
+        made = [*loop, ctext.call(function, arguments), "    }"]
+    else:
+        made = [ctext.call(function, arguments)]
+    return "\n".join([note, head, *declared, *unused, *rest, *made, "}", ""])
 
 
 def _first(rowwise: Rowwise) -> list[str]:
@@ -255,8 +261,31 @@ def _distances(program: Program, table: Table, call: Call, rowwise: Rowwise) -> 
     for planes in rowwise.planes:
         arg = call.args[planes.arg]
         if isinstance(arg, Arg) and program.base(arg.tensor)[0] in table.first:
-            found[planes.member] = planes.size
+            found |= {planes.member: planes.size} if planes.member else {}
     return [f"    p.{ctext.ident(member)} = {size};" for member, size in found.items()]
+
+
+def _pieces(program: Program, table: Table, call: Call, rowwise: Rowwise) -> tuple[int, int]:
+    """How often the kernel is called for a row, and the elements that it is given at a time: all
+    pieces where they follow each other, piece by piece in whole tensors.
+    """
+    found = [p for p in rowwise.planes if not p.member]
+    if not found:
+        return 1, 0
+    args = [call.args[p.arg] for p in found]
+    apart = any(isinstance(a, Arg) and program.base(a.tensor)[0] not in table.first for a in args)
+    times = found[0].count if apart else 1
+    return times, found[0].size * found[0].count // times
+
+
+def _piece(program: Program, table: Table, rowwise: Rowwise, index: int, arg: object) -> str:
+    """What leads from the first piece of a row of argument `index` to piece `k`, in C."""
+    planes = next((p for p in rowwise.planes if p.arg == index), None)
+    if planes is None or not isinstance(arg, Arg):
+        return ""
+    root = program.base(arg.tensor)[0]
+    nbytes = program.tensors[root].nbytes // planes.count
+    return f" + (ptrdiff_t)k * {nbytes // (rowwise.height if root in table.first else 1)}"
 
 
 def given_call(program: Program, call: Call, rowwise: Rowwise) -> Call:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir import layout as lay
+from aot.ir.rows import Planes, Rowwise
 from aot.ir.splits import ELEMENTS, PartField, Split
 from aot.vendor import Handle, Recorder, UnsupportedError, ValueRef
 
@@ -98,6 +99,20 @@ def _strides(shape: Shape) -> Shape:
         result.append(0 if d == 1 else step)
         step *= d
     return tuple(reversed(result))
+
+
+def by_rows(y: Any, args: Sequence[int], member: str, index: int = -1) -> Rowwise | None:
+    """How a kernel of one operation per element makes its result by rows, piece by piece.
+
+    `args`, the result 0 first, are stored like `y`; field `member` (of an array, [index]) of the
+    parameters is how many elements there are. None but for one image of several rows.
+    """
+    image = isinstance(y, ValueRef) and y.rank == 4 and y.shape[0] == 1 and y.shape[2] > 1
+    if not image or 0 in y.shape or y.dtype.bits < 8:
+        return None
+    _, count, _, *rest = stored(y)
+    planes = tuple(Planes(k, count, math.prod(rest), "") for k in args)
+    return Rowwise(y.shape[2], tuple(args), fields=((member, index, "piece"),), planes=planes)
 
 
 def stored(value: ValueRef) -> Shape:

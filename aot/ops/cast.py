@@ -33,6 +33,7 @@ from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import Elementwise, Exact, OneOf
 from aot.ir.value_traits import Converts
 from aot.normalise.identities import always, identity
+from aot.ops.broadcast import by_rows
 from aot.ops.kernels import INTS, NUMBERS
 from aot.ops.logic import TRUTH
 from aot.ops.packed import ROUND_MODES, by_way_of, narrow, to_way_of, widen
@@ -211,6 +212,7 @@ def cast_to_kernel(c: Recorder, m: Match) -> None:
         c.params(n=elements(m)),
         header="aot_cast.h",
         inplace=[(m.y, m.x)] if same else (),
+        rowwise=by_rows(m.y, (0, 1), "n"),
     )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from aot.ir.deferred_import import ir, onnx
 from aot.ir.dtypes import BF16, F16, F32, DType
 from aot.ir.graph_nodes import CONTROL
+from aot.ops.broadcast import by_rows, stored
 from aot.vendor import Case, Layout, Match, Pattern, Recorder, ValueRef
 from aot.vendor.pattern import Either, OpPat
 
@@ -97,19 +98,19 @@ def _lower(c: Recorder, m: Match, pattern: Pattern) -> None:
             c.defines(wide)
         else:
             kernel = f"aot_cast_{value.dtype.short}_f32"
-            c.call(kernel, wide, value, c.params(n=_elements(value)), header="aot_cast.h")
+            _cast(c, kernel, wide, value, value)
     inner = _wide(m, names)
     pattern.record(c, inner)
     for own, wider in zip(m.outputs(), inner.outputs(), strict=True):
         if own.dtype in HALVES:
             kernel = f"aot_cast_f32_{own.dtype.short}"
-            source = c.read(wider)
-            c.call(kernel, own, source, c.params(n=_elements(own)), header="aot_cast.h")
+            _cast(c, kernel, own, c.read(wider), own)
 
 
-def _elements(value: ValueRef) -> int:
-    """How many elements a value has in memory, padding of blocked channels included."""
-    return math.prod(value.layout.physical(value.shape))
+def _cast(c: Recorder, kernel: str, y: Any, x: Any, like: ValueRef) -> None:
+    """Record the conversion of all elements that `like` has in memory, padding included."""
+    n, rowwise = math.prod(stored(like)), by_rows(like, (0, 1), "n")
+    c.call(kernel, y, x, c.params(n=n), header="aot_cast.h", rowwise=rowwise)
 
 
 def _wide(m: Match, names: dict[int, str]) -> Match:

@@ -15,7 +15,7 @@ from aot.ir.operators import Elementwise, Exact, OneOf, Trait
 from aot.ir.splits import Split
 from aot.ir.value_traits import Clamp, Curve
 from aot.normalise.affine import scales
-from aot.ops.broadcast import stored
+from aot.ops.broadcast import by_rows, stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of
 from aot.ops.registry import op
 from aot.shapes.evaluate import elementwise, evaluates, need
@@ -60,6 +60,7 @@ def emit(c: Recorder, m: Match, kernel: str, a: float = 0, b: float = 0, d: floa
         params,
         header=header,
         inplace=[(m.y, m.x)] if same else (),
+        rowwise=by_rows(m.y, (0, 1), "n"),
         splits=Split.elements(elements(m), m.y.dtype.nbytes, m.x.dtype.nbytes),
     )
 

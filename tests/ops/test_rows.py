@@ -5,37 +5,72 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
+import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 
 import aot
-from quant_graphs import feeds_of
-from streamed_graphs import random_network
+from quant_graphs import Net, feeds_of
+from streamed_graphs import Made, Value, random_network
 
 #: More of them by AOT_FULL=1.
 SEEDS = range(300, 340) if os.environ.get("AOT_FULL") else (8, 12)
-#: Of networks of float32.
+#: Of networks of floats.
 FLOATS = SEEDS if os.environ.get("AOT_FULL") else (7,)
-CASES = [(k, False, "normal") for k in SEEDS]
-CASES += [(k, True, a) for k in FLOATS for a in ("strict", "normal")]
+CASES: list[tuple[int, Any, str]] = [(k, np.int8, "normal") for k in SEEDS]
+CASES += [(k, np.float32, a) for k in FLOATS for a in ("strict", "normal")]
+CASES += [(k, np.float16, "normal") for k in FLOATS]
+CASES += [(k, ml_dtypes.bfloat16, "strict") for k in (SEEDS if len(FLOATS) > 1 else (3,))]
 
 
-@pytest.mark.parametrize(("seed", "floats", "accuracy"), CASES)
-def test_same_values_as_whole_tensors(
-    seed: int, floats: bool, accuracy: str, tmp_path: Path
-) -> None:
-    model = random_network(seed, floats)
-    found = []
+@pytest.mark.parametrize(("seed", "dtype", "accuracy"), CASES)
+def test_same_values_as_whole_tensors(seed: int, dtype: Any, accuracy: str, tmp_path: Path) -> None:
+    compare(random_network(seed, dtype), accuracy, tmp_path)
+
+
+def test_inverted_residuals_of_float16(tmp_path: Path) -> None:
+    """Convolutions, clipped, depthwise ones between them and sums are made by rows."""
+    half = np.float16
+    made = Made(5, half)
+    made.net, value = Net(x=(half, (1, 3, 24, 20))), ("x", (3, 24, 20))
+
+    def conv(value: Value, wide: int, size: int, stride: int = 1, clip: bool = True) -> Value:
+        name, (channels, height, width) = value
+        group = channels if size == 3 and channels > 3 else 1
+        weights = made.weights(wide, channels // group, size, size)
+        attrs = {"group": group, "strides": [stride] * 2, "pads": [size // 2] * 4}
+        real = made.net.add("Conv", name, weights, **attrs)
+        real = made.net.add("Clip", real, half(0), half(0.5)) if clip else real
+        return real, (wide, -(-height // stride), -(-width // stride))
+
+    value = conv(value, 16, 3, 2)
+    for _ in range(2):
+        inner = conv(conv(conv(value, 48, 1), 48, 3), 16, 1, clip=False)
+        value = made.net.add("Add", inner[0], value[0]), value[1]
+    y = made.net.add("GlobalAveragePool", value[0])
+    whole, rows = compare(made.net.model(**{y: half}), "normal", tmp_path)
+    assert rows["by_rows"]
+    assert rows["arena_bytes"] < whole["arena_bytes"] // 2
+
+
+def compare(model: onnx.ModelProto, accuracy: str, tmp_path: Path) -> list[dict[str, Any]]:
+    """Check that rows give what whole tensors give, to the bit; the memory of both bundles."""
+    found: list[list[np.ndarray]] = []
+    memory: list[dict[str, Any]] = []
     for objective in ("flash", "ram"):
         options = {"objective": objective, "accuracy": accuracy}
         bundle = aot.compile(model, tmp_path / objective, name="net", **options)  # type: ignore[arg-type]
         feeds = [feeds_of(model, k) for k in range(2)]
         run = bundle.build().load()
         found.append([np.asarray(v) for feed in feeds for v in as_list(run(*feed.values()))])
+        memory.append(bundle.manifest["memory"])
     assert any(len(np.unique(v)) > 2 for v in found[0])
     for whole, rows in zip(*found, strict=True):
         np.testing.assert_array_equal(whole, rows)
+    return memory
 
 
 def as_list(value: object) -> list[object]:

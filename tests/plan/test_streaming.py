@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -25,6 +26,8 @@ from streamed_graphs import Made, random_network
 
 #: Random graphs that are streamed; all of them by AOT_FULL=1.
 GRAPHS = 10_000 if os.environ.get("AOT_FULL") else 16
+#: What they compute with, in turns.
+KINDS = (np.float32, np.int8, np.int16, np.float16, np.int8, ml_dtypes.bfloat16)
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +56,11 @@ def test_random_graphs_without_a_finding() -> None:
     """All runs of random graphs, by rows whether that needs less memory or not."""
     streamed = batches = 0
     for seed in range(10 * GRAPHS):
-        floats = seed % 3 == 0
-        strict = "strict" if floats else "normal"
+        dtype = KINDS[seed % len(KINDS)]
+        strict = "normal" if dtype in (np.int8, np.int16) else "strict"
         options = Options(name="net", target="cortex-m4", accuracy=strict, plan_effort=1)
         effort = EFFORT if seed % 8 == 0 else 500  # few plans need a long search
-        model, partition = partition_model(random_network(seed, floats), options)
+        model, partition = partition_model(random_network(seed, dtype), options)
         chips = widths(load_target(options.target), options)
         stages = Stages(silent, unwatched)
         ((_, program, _),) = plan_programs("net", model.graph, partition, chips, options, stages)

@@ -228,7 +228,7 @@ def test_remedies_have_the_bytes_of_a_plan(
 ) -> None:
     """`--remedies` compiles the model with other options; the figures are those of compilations."""
     source, out, file = tmp_path / "net.onnx", tmp_path / "out", tmp_path / "r.html"
-    onnx.save(random_network(2, floats=False), source)
+    onnx.save(random_network(2), source)
     words = ["--target", "cortex-m4", "-q", "--no-configure"]
     assert main([str(source), "-o", str(out), *words]) == 0
     assert main(["report", str(out), "-o", str(file), "--remedies"]) == 0

@@ -193,7 +193,7 @@ def rows_of(program: Program, first: int, last: int) -> list[str]:
         kept.update(program.base(n)[0] for n in (*names, *own))
     rows = [r for r in run.producer if r not in kept and program.tensors[r].role is Role.TEMP]
     for _, call in run.calls():
-        found = {(member, root in rows) for member, root in run.planes(call)}
+        found = {(member, root in rows) for member, root in run.planes(call) if member}
         if len(found) > len({member for member, _ in found}):
             return []
     return rows

@@ -58,10 +58,12 @@ def live(rows: Program, plan: Plan) -> list[Bytes]:
     return found[::-1]
 
 
-@pytest.mark.parametrize(("seed", "floats"), [(2, False), (10, False), (6, True), (10, True)])
-def test_rows_are_listed(seed: int, floats: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("seed", "dtype"), [(2, np.int8), (10, np.int8), (6, np.float32), (10, np.float32)]
+)
+def test_rows_are_listed(seed: int, dtype: type, tmp_path: Path) -> None:
     options = Options(target="cortex-m4", io="caller", objective="ram")
-    network = random_network(seed, floats)
+    network = random_network(seed, dtype)
     compiled = compile_to(network, tmp_path / "out", options, configure=False)
     program, plan = compiled.program, compiled.plan
     assert program.segments
