@@ -13,13 +13,12 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, shape_of
 from aot.ir.operators import Commutative, Elementwise, Exact, Trait
-from aot.ir.rows import Rowwise
 from aot.ir.value_traits import Curve
 from aot.normalise.affine import scales
 from aot.normalise.arithmetic import plainer
 from aot.normalise.identities import identity, neutral
 from aot.normalise.recognise_activations import multiplies
-from aot.ops.broadcast import DIMS, Operand, Shape, Space, by_rows, collapse, operand, stored
+from aot.ops.broadcast import Operand, Shape, Space, collapse, combined_by_rows, operand, stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, header_of, listing
 from aot.ops.registry import op, portable
 from aot.ops.unary import SPECIAL, edges, negated
@@ -91,22 +90,12 @@ def combine(
         instance=instances(space, names) | ({"ACT": act} if header == HEADER else {}),
         header=header,
         inplace=reusable(space, y, operands) if wide else (),
-        rowwise=_rowwise(y, space, operands),
+        rowwise=combined_by_rows(y, space, operands),
         splits=space.splits(
             y.dtype.nbytes if isinstance(y, ValueRef) else dtype.nbytes,
             *[dtype.nbytes] * len(operands),
         ),
     )
-
-
-def _rowwise(y: ValueRef | Handle, space: Space, operands: Sequence[Operand]) -> Rowwise | None:
-    """How the kernel makes its result by rows: operands are whole tensors or constant numbers."""
-    full = [k for k in range(len(operands)) if space.covers(k)]
-    numbers = [k for k in range(len(operands)) if not any(space.strides[k])]
-    consts = all(isinstance(w, Handle) or w.is_const for w in (operands[k][0] for k in numbers))
-    fits = full and len(full) + len(numbers) == len(operands) and consts
-    flat = math.prod(space.dims[:-1]) == 1
-    return by_rows(y, (0, *(k + 1 for k in full)), "dims", DIMS - 1) if fits and flat else None
 
 
 def combine_pair(c: Recorder, m: Match, name: str, *clamp: float, wide: bool = True) -> None:

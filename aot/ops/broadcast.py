@@ -115,6 +115,16 @@ def by_rows(y: Any, args: Sequence[int], member: str, index: int = -1) -> Rowwis
     return Rowwise(y.shape[2], tuple(args), fields=((member, index, "piece"),), planes=planes)
 
 
+def combined_by_rows(y: Any, space: Space, operands: Sequence[Operand]) -> Rowwise | None:
+    """How the kernel makes its result by rows: operands are whole tensors or constant numbers."""
+    full = [k for k in range(len(operands)) if space.covers(k)]
+    numbers = [k for k in range(len(operands)) if not any(space.strides[k])]
+    consts = all(isinstance(w, Handle) or w.is_const for w in (operands[k][0] for k in numbers))
+    fits = full and len(full) + len(numbers) == len(operands) and consts
+    flat = math.prod(space.dims[:-1]) == 1
+    return by_rows(y, (0, *(k + 1 for k in full)), "dims", DIMS - 1) if fits and flat else None
+
+
 def stored(value: ValueRef) -> Shape:
     """The shape in memory of a value, in the layout in which this match sees it."""
     return value.layout.physical(value.shape)

@@ -22,6 +22,7 @@ from aot.plan.plan_program import plan_programs
 from aot.plan.streaming.placed import place_rows
 from aot.plan.streaming.runs import in_batches, runs_of, segmented
 from aot.target import load_target, widths
+from quant_graphs import Net
 from streamed_graphs import Made, random_network
 
 #: Random graphs that are streamed; all of them by AOT_FULL=1.
@@ -107,6 +108,19 @@ def test_rows_of_a_step_follow_each_other(network: tuple[Program, Plan]) -> None
         offsets[last] += 4
         with pytest.raises(InternalError, match="is not behind"):
             check_rows(program, replace(plan, rows={**(plan.rows or {}), root: tuple(offsets)}))
+
+
+def test_a_reshape_between_rows_ends_a_run() -> None:
+    """Both sides have 8 rows, of 4 pieces and of 8: row 1 of one is no row of the other."""
+    net = Net(x=(np.float32, (1, 4, 8, 6)))
+    y = net.add("Abs", net.add("Neg", "x"))
+    y = net.add("Abs", net.add("Sin", net.add("Reshape", y, np.array([1, 8, 8, 3]))))
+    compiled = compile_model(net.model(**{y: np.float32}), Options(name="net", target="cortex-m4"))
+    runs, breaks = runs_of(compiled.program)
+    assert runs == [(0, 1), (2, 3)]
+    assert [b.reason.partition(" ")[2] for b in breaks] == [
+        "is read as 8 pieces of a row, made as 4"
+    ]
 
 
 def test_planted_faults(network: tuple[Program, Plan]) -> None:

@@ -74,7 +74,7 @@ def runs_of(program: Program) -> tuple[list[tuple[int, int]], list[Break]]:
     """
     found: list[tuple[int, int]] = []
     breaks: list[Break] = []
-    rows: dict[str, int] = {}
+    rows: dict[str, tuple[int, int]] = {}  # a root's rows, and the pieces of each
     whole: set[str] = set()
     first = 0
     for index, call in enumerate(program.calls):
@@ -87,22 +87,23 @@ def runs_of(program: Program) -> tuple[list[tuple[int, int]], list[Break]]:
                 first = index + 1
                 continue
         root = program.base(call.writes()[0])[0]
-        rows |= {program.base(a.tensor)[0]: h for a, h in _tensors(call)}
+        rows |= {program.base(a.tensor)[0]: own for a, own in _tensors(call)}
         whole |= {program.base(a.tensor)[0] for a in _whole(call)}
         # A call with a sum over rows makes its result at once: one row.
-        rows[root] = call.rowwise.height if call.rowwise else 1
+        rows[root] = (call.rowwise.height, call.rowwise.pieces(0)) if call.rowwise else (1, 1)
     found.append((first, len(program.calls) - 1))
     return [(a, z) for a, z in found if z > a], breaks
 
 
-def _tensors(call: Call) -> Iterator[tuple[Arg, int]]:
-    """Yield the arguments of a call that are read or written by rows, with their numbers of
-    rows.
+def _tensors(call: Call) -> Iterator[tuple[Arg, tuple[int, int]]]:
+    """Yield the arguments of a call that are read or written by rows, with their numbers of rows
+    and of the pieces of a row.
     """
+    assert call.rowwise is not None
     for index, height in row_counts(call):
         arg = call.args[index]
         assert isinstance(arg, Arg)
-        yield arg, height
+        yield arg, (height, call.rowwise.pieces(index))
 
 
 def _whole(call: Call) -> Iterator[Arg]:
@@ -113,15 +114,19 @@ def _whole(call: Call) -> Iterator[Arg]:
         yield arg
 
 
-def _disagrees(program: Program, call: Call, rows: dict[str, int], whole: set[str]) -> str:
+def _disagrees(
+    program: Program, call: Call, rows: dict[str, tuple[int, int]], whole: set[str]
+) -> str:
     """The reason why a call cannot join a run, "" if it can.
 
-    `rows` has the number of rows by root, `whole` roots that the run reads as a whole.
+    `rows` has the numbers of rows and of their pieces by root, `whole` roots that the run reads as
+    a whole.
     """
-    for arg, height in _tensors(call):
-        root = program.base(arg.tensor)[0]
-        if rows.get(root, height) != height:
-            return f"{arg.tensor} is read as {height} rows, made as {rows[root]}"
+    for arg, own in _tensors(call):
+        found = rows.get(program.base(arg.tensor)[0], own)
+        if found != own:
+            at, kind = (0, "rows") if found[0] != own[0] else (1, "pieces of a row")
+            return f"{arg.tensor} is read as {own[at]} {kind}, made as {found[at]}"
     for arg in _whole(call):
         if program.base(arg.tensor)[0] in rows:
             return f"all of {arg.tensor} is needed at once"
