@@ -16,8 +16,9 @@ APT_TEST := g++ abigail-tools zsh fish clang tcc libclang-rt-14-dev llvm git lib
 ARM64_FULL := libxnnpack0 libxnnpack-dev libpthreadpool0 libpthreadpool-dev libcpuinfo0
 # What only static analysis, the package for Cargo (260 MB) and proofs need.
 APT_FULL := clang-tidy cppcheck rustc cargo
-# A browser, and npm for what checks pages in it.
-APT_PAGES := chromium npm
+# A browser, and npm for what checks pages in it, unless Node.js of another source brings it: Debian's
+# package then does not install beside it.
+APT_PAGES := chromium $(if $(shell command -v npm 2>/dev/null),,npm)
 APT_PROVE := frama-c-base
 JOBS   ?= 2
 

@@ -232,16 +232,21 @@ def test_remedies_have_the_bytes_of_a_plan(
     words = ["--target", "cortex-m4", "-q", "--no-configure"]
     assert main([str(source), "-o", str(out), *words]) == 0
     assert main(["report", str(out), "-o", str(file), "--remedies"]) == 0
-    found = re.search(r"<code>--objective ram needs (\d+) bytes</code>", file.read_text())
+    found = re.search(r"<code>--objective ram</code> needs ([\d,]+) bytes", file.read_text())
     assert found is not None
+    needs = int(found[1].replace(",", ""))
+    # Though OUT is not built, flash has code, of which the bytes are estimated.
+    row = re.search(r'"row">flash</th><td class="number">([\d,]+)<', file.read_text())
+    assert row and int(row[1].replace(",", "")) > planned(open_out(out).manifest).constants
+    assert "part of flash is an estimate" in file.read_text()
     start = file.read_text().index('aria-label="RAM with each remedy"')
     bars = re.findall(
         r'width="([\d.]+)" height="18"', file.read_text()[start:].partition("</svg>")[0]
     )
     now = planned(open_out(out).manifest).ram
-    assert float(bars[0]) == 540 and round(540 * int(found[1]) / now, 1) in map(float, bars)
+    assert float(bars[0]) == 540 and round(540 * needs / now, 1) in map(float, bars)
     assert main([str(source), "-o", str(out), *words, "--objective", "ram"]) == 0
-    assert planned(open_out(out).manifest).ram == int(found[1])
+    assert planned(open_out(out).manifest).ram == needs
     source.unlink()
     capsys.readouterr()
     assert main(["report", str(out), "-o", str(file), "--remedies"]) != 0
@@ -347,3 +352,14 @@ def test_a_folder_without_its_bundle_is_compiled_into(tmp_path: Path) -> None:
     (out / "CMakeCache.txt").write_text(f"CMAKE_HOME_DIRECTORY:INTERNAL={out / 'bundle'}\n")
     compiled(tmp_path)
     assert open_out(out).manifest["name"] == "net"
+
+
+def test_long_names_are_cut_where_they_would_fill_the_page(tmp_path: Path) -> None:
+    """The table has a line for each, whole in its title; the axis has no call behind the last."""
+    content = dict(open_out(compiled(tmp_path)).manifest)
+    name = "model/activation/" + "fused;" * 9
+    first, *others = content["nodes"]
+    text = page({**content, "nodes": [{**first, "nodes": [name, "relu1"]}, *others]})
+    assert f'<td><span class="long" title="{name}">{name}</span> relu1</td>' in text
+    calls = re.findall(r'y="336" text-anchor="middle">(\d+)<', text)
+    assert calls == [str(i) for i in range(len(content["nodes"]))]

@@ -28,6 +28,10 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
     content = manifest_and_more(open_out(out), args.bench)
     if args.remedies:
         content["remedies"] = _remedies(out, progress)
+        if not content["code"]:  # by the same estimate as what is planned again
+            needs = content["remedies"]["flash"][0]
+            budgets = content["budgets"]
+            content["budgets"] = [(k, needs if k == "flash" else n, g) for k, n, g in budgets]
     text = page(content)
     write_bytes(Path(args.output), text.encode("utf-8", "replace"))
     return Answer({"file": args.output, "bytes": len(text)}, args.output)

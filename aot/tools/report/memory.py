@@ -47,7 +47,7 @@ def memory_map(manifest: Mapping[str, Any]) -> Map | None:
         for own in at[stretch["first"] - begin : stretch["last"] + 1 - begin]:
             own.append(index)
     step = next(s for s in _CALLS if len(at) <= 12 * s)
-    marks = range(0, end, step), _addresses(total)
+    marks = range(0, calls, step), _addresses(total)
     live = [_covered([buffers[i] for i in own]) for own in at]
     return Map(begin, total, buffers, at, live, marks)
 
