@@ -171,6 +171,8 @@ def members(data: bytes, archive: Path) -> Iterator[tuple[str, bytes]]:
         if not re.fullmatch(rb"[0-9]{1,10}", digits):
             raise BuildError(f"{archive} is no archive: {ascii(digits)[2:-1]} bytes at {at}")
         size = int(digits)
+        if at + 60 + size > len(data):
+            raise BuildError(f"{archive} ends in the middle of {name}", hint="build again")
         if name not in ("/", "//", "/SYM64/"):
             yield name, data[at + 60 : at + 60 + size]
         at += 60 + size + size % 2

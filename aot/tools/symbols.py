@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from aot.errors import BuildError, one_line
+from aot.errors import AotError, BuildError, one_line
 from aot.tools.run import Built
 from aot.tools.size import DAMAGED, members
 
@@ -120,11 +120,15 @@ class CCall:
 def calls_in_c(built: Built) -> dict[int, CCall]:
     """Call → its C in NAME_run.c or a vendor's file.
 
-    Programs that stand in for vendors' regions count their own calls: they are left out.
+    Programs that stand in for vendors' regions count their own calls: they are left out. AotError
+    if the bundle has lost its C files.
     """
     found: dict[int, CCall] = {}
     folder = built.out / "bundle" / "src"
-    for path in (folder / f"{built.name}_run.c", *sorted(folder.glob(f"{built.name}_*.c"))):
+    files = sorted(folder.glob(f"{built.name}_*.c"))
+    if not files:
+        raise AotError(f"no C file of {built.name} is in {folder}", hint="compile again")
+    for path in (folder / f"{built.name}_run.c", *files):
         other = re.search(r"_(portable|fallback_\d+_\w+)$", path.stem.removeprefix(built.name))
         text = "" if other or not path.is_file() else path.read_text("utf-8", "replace")
         line, at = 1, 0

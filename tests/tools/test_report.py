@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from itertools import groupby
@@ -343,6 +344,12 @@ def test_a_damaged_folder_has_a_remedy(tmp_path: Path, capsys: pytest.CaptureFix
             said = capsys.readouterr().err
             assert damaged.name in said and "  hint: compile again" in said
         damaged.write_bytes(whole)
+    (out / "lib").mkdir()
+    (out / "lib" / "libnet.a").write_bytes(b"!<arch>\n" + b"net.o/".ljust(48) + b"99        `\n")
+    for hint in ("build again", "compile again"):
+        assert main(["report", str(out), "-o", str(tmp_path / "r.html")]) == 1
+        assert f"  hint: {hint}" in capsys.readouterr().err
+        shutil.rmtree(out / "bundle" / "src", ignore_errors=True)
     assert not (tmp_path / "r.html").exists()
 
 

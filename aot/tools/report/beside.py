@@ -38,7 +38,9 @@ def _sizes(built: Built) -> dict[str, Any]:
     recorded = (
         options_of(read_json(record, "record of a compilation")) if record.is_file() else None
     )
-    with contextlib.suppress(BuildError):  # OUT is not built: its code has no size yet
+    # Where OUT is not built, or a board's image does not link, code has no size yet.
+    lacking = built.board or not (built.out / "lib" / f"lib{built.name}.a").is_file()
+    with contextlib.suppress(*[BuildError][:lacking]):
         size, nodes = measure(built), node_sizes(built, symbols_of(built))
         # Calls that share a function share its bytes.
         code = [n.code // max(1, n.sharers) for n in nodes]
