@@ -31,7 +31,7 @@ def read_npz(path: Path) -> dict[str, Array]:
         twice = [key for key, count in Counter(file.files).items() if count > 1]
         if twice:
             raise AotError(f"{path} holds the key {one_line(twice[0][:200])!r} twice")
-        found = {key: file[key] for key in file.files}
+        found = {key: _native(file[key]) for key in file.files}
     for key, value in found.items():
         if not isinstance(value, np.ndarray):
             raise AotError(f"cannot read {path}: {one_line(key[:200])} is no array")
@@ -44,7 +44,14 @@ def read_npy(path: Path) -> Array:
         value = np.load(path, allow_pickle=False)
     if not isinstance(value, np.ndarray):
         raise AotError(f"{path} is an .npz, not one array")
-    return value
+    return _native(value)
+
+
+def _native(value: Any) -> Any:
+    """An array in the byte order of this machine; what a file has beside arrays as it is."""
+    if not isinstance(value, np.ndarray):
+        return value
+    return value.astype(value.dtype.newbyteorder("="), copy=False)
 
 
 @contextmanager

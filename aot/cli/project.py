@@ -37,7 +37,9 @@ def words_of(file: Path) -> list[str]:
             hint = meant(key, [*known, *_TABLES], "`aotc --help` lists the options")
             raise AotError(f"unknown key {key!r}", str(file), hint)
         flag = known[key]
-        if isinstance(value, bool) and flag and options[flag].nargs == 0:
+        if flag and options[flag].nargs == 0:
+            if not isinstance(value, bool):
+                raise AotError(f"{key} is {value!r}", str(file), f"{key} = true, or false")
             words += [flag] * value
         elif isinstance(value, Mapping):
             words += [f"{flag}={name}={_spelled(v)}" for name, v in value.items()]

@@ -358,7 +358,12 @@ def conform(
     known = dtypes.from_name(spec.dtype)
     given = array.dtype
     nameless = given.type is np.void and given.itemsize == wanted.itemsize
-    if given != wanted and (given.name == known.np_name or (nameless and not known.in_numpy)):
+    # A name says nothing of the order of bytes.
+    if (
+        given.isnative
+        and given != wanted
+        and (given.name == known.np_name or (nameless and not known.in_numpy))
+    ):
         array = array.view(wanted)
     fits = array.shape == spec.shape if bound else spec.fits(array.shape)
     if array.dtype != wanted or not fits:

@@ -299,6 +299,7 @@ def test_library_refuses_what_the_model_does_not_take(folder: Path, x: np.ndarra
     net = aot.Bundle(folder / "out").load()
     for bad, says in (
         ((x.astype(np.float64),), "float64"),
+        ((x.astype(">f4"),), ">f4"),
         ((x[:1],), r"\[1, 5, 3\]"),
         ((np.asfortranarray(x),), "not contiguous"),
         (("x",), "not an array"),

@@ -138,3 +138,11 @@ def test_progress_is_silent_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
             progress("load")
             progress("plan")
         assert len(stream.getvalue().splitlines()) == lines
+
+
+def test_arrays_in_another_order_of_bytes_are_read_as_what_they_are(tmp_path: Path) -> None:
+    x, n = np.array([1.5, -2], np.float32), np.array(258)
+    np.savez(tmp_path / "f.npz", **{"x/a": x.astype(">f4"), "n": n.astype(">i8")})
+    (sample,) = read_samples(tmp_path / "f.npz", INPUTS, OUTPUTS)
+    for array, wanted in zip(sample.inputs, (x, n), strict=True):
+        assert array.dtype.isnative and np.array_equal(array, wanted)
