@@ -89,7 +89,7 @@ def test_an_unknown_key_is_named(tmp_path: Path) -> None:
     for text, meant in (("tarhet = 'host'", "target"), ("[budget]\nram = 1", "budgets")):
         with pytest.raises(AotError, match=f"did you mean {meant}"):
             words_of(project(tmp_path, f"model = 'm.onnx'\n{text}\n"))
-    with pytest.raises(AotError, match="require-backend is 'yes'.*\n.*\n.*require-backend = true"):
+    with pytest.raises(AotError, match=r"require-backend is 'yes'.*\n.*\n.*require-backend = true"):
         words_of(project(tmp_path, "model = 'm.onnx'\nrequire-backend = 'yes'\n"))
     with pytest.raises(AotError, match="names no model"):
         words_of(project(tmp_path, "target = 'host'\n"))
