@@ -31,11 +31,11 @@ def read_npz(path: Path) -> dict[str, Array]:
         twice = [key for key, count in Counter(file.files).items() if count > 1]
         if twice:
             raise AotError(f"{path} holds the key {one_line(twice[0][:200])!r} twice")
-        found = {key: _native(file[key]) for key in file.files}
+        found = {key: file[key] for key in file.files}
     for key, value in found.items():
         if not isinstance(value, np.ndarray):
             raise AotError(f"cannot read {path}: {one_line(key[:200])} is no array")
-    return found
+    return {key: _native(value) for key, value in found.items()}
 
 
 def read_npy(path: Path) -> Array:
@@ -47,11 +47,9 @@ def read_npy(path: Path) -> Array:
     return _native(value)
 
 
-def _native(value: Any) -> Any:
-    """An array in the byte order of this machine; what a file has beside arrays as it is."""
-    if not isinstance(value, np.ndarray):
-        return value
-    return value.astype(value.dtype.newbyteorder("="), copy=False)
+def _native(array: Array) -> Array:
+    """The array in the byte order of this machine."""
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 @contextmanager

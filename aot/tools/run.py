@@ -355,15 +355,10 @@ def conform(
     have them. With `bound` a shape below the bounds does not fit.
     """
     wanted = spec.array_dtype
-    known = dtypes.from_name(spec.dtype)
-    given = array.dtype
-    nameless = given.type is np.void and given.itemsize == wanted.itemsize
-    # A name says nothing of the order of bytes.
-    if (
-        given.isnative
-        and given != wanted
-        and (given.name == known.np_name or (nameless and not known.in_numpy))
-    ):
+    given, known = array.dtype, dtypes.from_name(spec.dtype)
+    named = given.isnative and given.name == known.np_name  # which says nothing of bytes' order
+    nameless = not known.in_numpy and given.type is np.void and given.itemsize == wanted.itemsize
+    if given != wanted and (named or nameless):
         array = array.view(wanted)
     fits = array.shape == spec.shape if bound else spec.fits(array.shape)
     if array.dtype != wanted or not fits:
