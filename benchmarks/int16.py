@@ -16,7 +16,6 @@ over 1.9 times the instructions of the int8 one on Cortex-M4.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
@@ -28,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from boards import tables
 from onnx import numpy_helper
 
 import aot
@@ -181,14 +181,20 @@ def measure(model: Path, target: str, root: Path | None, layers: bool) -> tuple[
         return board.instructions[-1], sum(n["macs"] for n in bundle.manifest["nodes"])
 
 
-def network(name: str, folder: Path, root: Path | None, target: str, layers: bool) -> bool:
+def widened_file(name: str, folder: Path, made: str) -> Path:
+    """The file in the folder `made` of the 16x8 network made of the int8 one in `folder`."""
+    path = Path(made) / f"{name}_16x8.onnx"
+    onnx.save(widened(onnx.load(folder / f"mlperf_{name}_int8.onnx")), path)
+    return path
+
+
+def network(name: str, folder: Path, target: str, layers: bool) -> bool:
     """Print a line of the table; whether the bound is kept."""
-    narrow = folder / f"mlperf_{name}_int8.onnx"
+    named = os.environ.get("AOT_CMSIS_NN_ROOT")
+    root = Path(named) if named else None
     with tempfile.TemporaryDirectory(prefix="int16-") as made:
-        path = Path(made) / f"{name}_16x8.onnx"
-        onnx.save(widened(onnx.load(narrow)), path)
-        eight, macs = measure(narrow, target, None, layers)
-        sixteen, _ = measure(path, target, root, layers)
+        eight, macs = measure(folder / f"mlperf_{name}_int8.onnx", target, None, layers)
+        sixteen, _ = measure(widened_file(name, folder, made), target, root, layers)
     ratio, most = sixteen / eight, MOST.get(target)
     good = most is None or ratio <= most
     cells = f"{eight / 1e6:.3f} | {eight / macs:.2f} | {sixteen / 1e6:.3f} | {sixteen / macs:.2f}"
@@ -196,28 +202,10 @@ def network(name: str, folder: Path, root: Path | None, target: str, layers: boo
     return good
 
 
-def main() -> int:
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(NETWORKS))
-    p.add_argument("--target", action="append", default=[])
-    p.add_argument("--layers", action="store_true")
-    a = p.parse_args()
-    named = os.environ.get("AOT_TEST_MODELS")
-    if not named:
-        print("AOT_TEST_MODELS is not set", file=sys.stderr)
-        return 2
-    library, good = os.environ.get("AOT_CMSIS_NN_ROOT"), True
-    root = Path(library) if library else None
-    for target in a.target or TARGETS:
-        print(
-            f"{target}\n\n| network | int8: M instructions | per multiplication "
-            "| 16x8: M instructions | per multiplication | ratio |\n|-|-|-|-|-|-|"
-        )
-        for name in a.models or NETWORKS:
-            good = network(name, Path(named), root, target, a.layers) and good
-        print()
-    return 0 if good else 1
-
+HEAD = """\
+| network | int8: M instructions | per multiplication | 16x8: M instructions | per multiplication \
+| ratio |
+|-|-|-|-|-|-|"""
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tables(__doc__, NETWORKS, TARGETS, HEAD, network))

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matched Add, Sub or Mul of two 8-bit quantised values, with Relu or Clip: its operands as one
-record.
+"""A matched Add, Sub or Mul of two quantised values, with Relu or Clip: its operands as one record.
 
-A sum is q = (a * ma + b * mb + offset) >> shift. At compile time all 65536 pairs of quantised
-values are computed so and in float32 as the nodes say; a sum that differs by more than one
-quantised value is refused.
+A sum of 8-bit quantised values is q = (a * ma + b * mb + offset) >> shift. At compile time all
+65536 pairs of quantised values are computed so and in float32 as the nodes say; a sum that differs
+by more than one quantised value is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aot.ir.dtypes import S8, U8, DType
+from aot.ir.dtypes import S8, S16, U8, U16, DType
 from aot.ir.graph_nodes import Array
 from aot.ir.layout import Layout
 from aot.vendor.cases import Case
@@ -34,7 +33,7 @@ from aot.vendor.requant import TFLITE, fixed_point, multipliers, refusal
 
 EIGHT = (S8, U8)
 #: Bits by which TFLite's sums move left before they are scaled.
-TFLITE_SHIFT = 20
+TFLITE_SHIFTS = {S8: 20, U8: 20, S16: 15, U16: 15}
 #: A larger share of pairs that round differently asks for halves to even.
 ROUNDING = 1e-3
 
@@ -109,7 +108,7 @@ class QuantisedPair:
 
     `a`, `b` and `y` are element type, scale and zero point of the operands and of the result;
     `limits` the lowest and highest quantised value of the result, its Relu or Clip included.
-    `op_type` is "Add", "Sub" or "Mul".
+    `op_type` is "Add", "Sub" or "Mul"; of "MatMul" the checks and multipliers are a product's.
     """
 
     op_type: str
@@ -131,7 +130,7 @@ class QuantisedPair:
 
     def sum_fields(self, rq: int) -> tuple[int, dict[str, int]]:
         """KIND of aot_qadd_s8 and the fields of its parameters that hold numbers, of int8 quantised
-        values.
+        values; those of int16 are summed as TensorFlow Lite does only.
 
         KIND 0 and 1 are `(a * a_mult + b * b_mult + offset) >> y_shift`, 1 with halves to even; 2
         is TensorFlow Lite's sum, `offset` then being the sign of `b`.
@@ -179,24 +178,27 @@ class QuantisedPair:
         return {"a": wanted, "b": wanted, "y": wanted}
 
     @staticmethod
-    def checks(m: Match) -> Iterator[tuple[bool, str]]:
+    def checks(m: Match, types: Sequence[DType] = EIGHT) -> Iterator[tuple[bool, str]]:
         """Checks that integers can compute the sum or product, which `of` may then read."""
-        if not (yield from QuantisedPair.operands_fit(m)):
+        if not (yield from QuantisedPair.operands_fit(m, types)):
             return
         found = QuantisedPair.of(m)
-        if found.op_type != "Mul":
+        if found.op_type in ("Add", "Sub"):
             yield from found.sum_fits()
             return
         reason = refusal(float(found.a.s), found.b.scale, float(found.y.s))
         yield not reason, reason
 
     def sum_fits(self) -> Iterator[tuple[bool, str]]:
-        """Checks that integers give the sum to within one quantised value of the float32 result."""
+        """Checks that integers give the sum to within one quantised value of the float32 result.
+
+        Those of 16 bits do where scales have multipliers: the sum is rounded three times.
+        """
         a, b, y = self.a.signed(), self.b.signed(), self.y.signed()
         reasons = [refusal(float(k.s), np.ones(1), float(y.s)) for k in (a, b)]
         reason = reasons[0] or reasons[1]
         yield not reason, reason
-        if not reason:
+        if not reason and y.dtype is S8:
             worst = linear(a, b, y, self.sign)[1]
             yield worst <= 1, f"integers would be {worst} quantised values off"
 
@@ -218,15 +220,12 @@ class QuantisedPair:
 
 
 def tflite_sum(
-    one: Quantisation, other: Quantisation, y: Quantisation, sign: int, left: int = TFLITE_SHIFT
+    one: Quantisation, other: Quantisation, y: Quantisation, sign: int
 ) -> dict[str, int]:
-    """The fields of TFLite's sum: both operands to a common scale, then to that of the result.
-
-    `left` is the number of bits by which operands move left before they are scaled.
-    """
+    """The fields of TFLite's sum: both operands to a common scale, then to that of the result."""
     twice = 2 * max(float(one.s), float(other.s))
     real = {"a": float(one.s) / twice, "b": float(other.s) / twice}
-    real["y"] = twice / (2**left * float(y.s))
+    real["y"] = twice / (2 ** TFLITE_SHIFTS[y.dtype] * float(y.s))
     fields = {}
     for name, value in real.items():
         fields[f"{name}_mult"], fields[f"{name}_shift"] = fixed_point(value)

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matched Softmax between 8-bit quantised values: its operands and its table of powers as one
-record.
+"""A matched Softmax between quantised values: its operands and its tables as one record.
 
-The table holds exp(-d * scale) for every difference d to the largest quantised value. In TensorFlow
-Lite's arithmetic it has its table and reciprocal, bit for bit; otherwise results are within one
-quantised value of float32.
+The table of 8-bit ones holds exp(-d * scale) for every difference d to the largest quantised value.
+In TensorFlow Lite's arithmetic it has its table and reciprocal, bit for bit; otherwise results are
+within one quantised value of float32.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import S8, U8
+from aot.ir.dtypes import S8, S16, U8
 from aot.ir.graph_nodes import Array
 from aot.vendor.cases import Case
 from aot.vendor.fixed_point import exp_negative, multiply
@@ -35,6 +34,10 @@ SCALES, RESULT = (0.0, 2.0**20), 2.0**-12
 TABLE_BITS = 24
 #: Integer bits of TFLite's scaled differences.
 DIFF_BITS = 5
+#: Intervals of TFLite's 16-bit tables, and the range of the differences they take.
+INTERVALS, WIDE_RANGE = 512, 10.0
+#: The scale of TFLite's 16-bit results.
+WIDE_RESULT = 2.0**-15
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,70 @@ class QuantisedSoftmax:
         rows: dict[str, Any] = {"soft.axis": 1}
         from_unsigned, to = kind(0.04, 99, "uint8"), kind(0.00391, 0, "uint8")
         yield quantised_case(quantised_values(4, 12, dtype="uint8"), *from_unsigned, *to, **rows)
+
+
+@dataclass(frozen=True, slots=True)
+class WideSoftmax:
+    """A Softmax along `axis` (counted from 0) of 16-bit quantised values `x`, made once by `of`."""
+
+    axis: int
+    x: Quantisation
+    y: Quantisation
+
+    @classmethod
+    def of(cls, m: Match) -> WideSoftmax:
+        """The record of a match of QuantisedSoftmax.pattern with known parameters."""
+        return cls(softmax_axis(m), quantisation(m, "x"), quantisation(m, "y"))
+
+    @property
+    def tflite(self) -> bool:
+        """Whether the parameters are those TensorFlow Lite asks for: int16, zero points 0, and y's
+        scale 1 / 32768."""
+        x, y = self.x, self.y
+        return x.dtype is y.dtype is S16 and x.z == y.z == 0 and float(y.s) == WIDE_RESULT
+
+    @property
+    def tables(self) -> tuple[Array, Array]:
+        """TensorFlow Lite's tables of exp and of 1 / (1 + v), int16 [513] each."""
+        over = tflite_pieces(lambda v: 1 / (1 + v), 0, 1)
+        return tflite_pieces(np.exp, -WIDE_RANGE, 0), over
+
+    @property
+    def fixed_point(self) -> dict[str, int]:
+        """Fields `mult` (Q31) and `shift`: a difference of x as steps of the table's range."""
+        mult, shift = fixed_point(float(self.x.s) / (WIDE_RANGE / 65535))
+        return {"mult": mult, "shift": shift}
+
+    @staticmethod
+    def checks(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks that TensorFlow Lite's tables compute the Softmax of int16 quantised values."""
+        if (yield from all_hold(known(m, "x", "y", types=(S16,)))):
+            yield from softmax_fits(m, SCALES, WIDE_RESULT)
+            zeros = quantisation(m, "x").z, quantisation(m, "y").z
+            exact = WideSoftmax.of(m).tflite
+            step = float(quantisation(m, "y").s)
+            yield exact, f"zero points {zeros}, scale {step:g} (needs 0, 0 and 1/32768)"
+
+
+def tflite_pieces(function: Callable[[Array], Array], low: float, high: float) -> Array:
+    """TFLite's table of a function of [low, high] with values of [-1, 1]: int16 [513].
+
+    An entry is the value, less half of what the line to the next one is above the middle's.
+    """
+    step = (high - low) / INTERVALS
+    start = low + np.arange(INTERVALS) * step
+    following = low + np.arange(1, INTERVALS + 1) * step
+
+    def near(v: Array) -> Array:
+        """The numbers rounded to nearest, halves away from zero."""
+        return np.asarray(np.trunc(v + np.copysign(0.5, v)))
+
+    first = near(function(start) * 32768)
+    middle = near((function(following) * 32768 + first) / 2)
+    bias = near((middle - near(function(start + step / 2) * 32768)) / 2)
+    last = near(function(np.array([high])) * 32768)
+    both = np.concatenate([first - bias, last])
+    return np.asarray(np.clip(both, -32768, 32767).astype(np.int16))
 
 
 def softmax_axis(m: Match) -> int:

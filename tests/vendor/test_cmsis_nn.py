@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import harness
@@ -58,6 +59,14 @@ def test_every_pattern_has_a_case(parts: list[merged.Part]) -> None:
     assert {t for part in parts for t in part.taken} == {p.name for p in backend.patterns}
 
 
+def rounded_once(part: merged.Part) -> bool:
+    """Whether the library multiplies sums by 16 bits and rounds once, TensorFlow Lite's arithmetic
+    where a bias has 64 bits: a result may be one away from that of a bias of 32 bits."""
+    wide = part.want[0].dtype == np.int16
+    deep = dict(part.case.attrs).get("conv.group", 1) > 1
+    return wide and (deep or part.taken[0].startswith("qmatmul"))
+
+
 def results(out: Path, switch: str, place: Path, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """The outputs of the bundle in OUT, built with the vendor ON or OFF."""
     env = {**os.environ, VARIABLE: str(place)}
@@ -79,9 +88,9 @@ def test_the_bits_of_tflite(
     options = Options(name="net", backends=("cmsis_nn",), target=target, requant="tflite")
     compile_to(model, out, options, configure=False)
     theirs, ours = (results(out, switch, place, arrays) for switch in ("ON", "OFF"))
-    names = [f"{p.label} {i}" for p in parts for i in range(len(p.want))]
-    pairs = zip(names, theirs, ours, strict=True)
-    assert [name for name, a, b in pairs if not np.array_equal(a, b)] == []
+    names = [(p.label, rounded_once(p)) for p in parts for _ in p.want]
+    off = [int(np.abs(a.astype(int) - b).max()) for a, b in zip(theirs, ours, strict=True)]
+    assert [(n, d) for (n, most), d in zip(names, off, strict=True) if d > most] == []
 
 
 @pytest.mark.parametrize("kind", ROOTS)
@@ -112,19 +121,32 @@ def test_networks_are_wholly_the_vendors(
     assert len(stored) == 4 and all("max abs 0," in line for line in stored + regions), said
 
 
-def conv(x: tuple[int, ...], w: tuple[int, ...], **attrs: object) -> Net:
-    """A convolution between quantised values."""
-    net = Net(x=("int8", x))
+def conv(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    zeros: tuple[int, int] = (3, 1),
+    wide: bool = False,
+    **attrs: object,
+) -> Net:
+    """A convolution between quantised values, int16 ones if `wide`; transposed with a `kind`."""
+    of = np.int16 if wide else np.int8
+    net = Net(x=(of.__name__, x))
     weights = net.dq(net.const(quantised_values(*w)), 0.01, np.int8(0))
-    y = net.add("Conv", net.dq("x", 0.05, np.int8(3)), weights, **attrs)
-    net.q(y, 0.2, np.int8(1), out="y")
+    kind = str(attrs.pop("kind", "Conv"))
+    y = net.add(kind, net.dq("x", 0.05, of(zeros[0])), weights, **attrs)
+    net.q(y, 0.2, of(zeros[1]), out="y")
     return net
 
 
-def unary(op_type: str, shape: tuple[int, ...], to: tuple[float, int], **attrs: object) -> Net:
-    """An operator from quantised values of 0.05 and 3 to others."""
+turned = partial(conv, kind="ConvTranspose")
+
+
+def unary(
+    op_type: str, shape: tuple[int, ...], to: tuple[float, int], *more: np.ndarray, **attrs: object
+) -> Net:
+    """An operator from quantised values of 0.05 and 3, and constants, to others."""
     net = Net(x=("int8", shape))
-    y = net.add(op_type, net.dq("x", 0.05, np.int8(3)), **attrs)
+    y = net.add(op_type, net.dq("x", 0.05, np.int8(3)), *map(net.const, more), **attrs)
     net.q(y, to[0], np.int8(to[1]), out="y")
     return net
 
@@ -143,6 +165,7 @@ REFUSED = [
     (conv((1, 4, 4, 4, 4), (4, 4, 1, 1, 1)), "rank 5 (needs 3 or 4)"),
     (conv((1, 1, 40000), (1, 1, 3)), "an extent of 40000 (needs less than 32768)"),
     (conv((1, 4, 1, 1), (4, 4, 1, 1), pads=[1, 1, 1, 1]), "pads [1, 1, 1, 1] of one position"),
+    (conv((1, 4, 1, 9), (4, 4, 1, 1), pads=[1, 1, 1, 1]), "pads [1, 1, 1, 1] of one position"),
     (unary("AveragePool", (1, 4, 8, 8), (0.06, 3), **POOL), "need to be those of x"),
     (
         unary("AveragePool", (1, 4, 8, 8), SAME, **POOL, pads=[1, 1, 1, 1], count_include_pad=1),
@@ -152,12 +175,24 @@ REFUSED = [
     (unary("Softmax", (2, 600), (1 / 256, -128)), "rows of 600 (need at most 511)"),
     (unary("Softmax", (2, 10, 3), (1 / 256, -128), axis=1), "axis 1 of [2, 10, 3]"),
     (pair("Add", (1, 4, 8, 8), (1, 4, 1, 1)), "(need equal shapes)"),
+    (pair("MatMul", (2, 4, 8), (8, 5)), "operands [2, 4, 8] and [8, 5] (need as many matrices)"),
+    (conv((1, 8, 4, 4), (4, 8, 1, 1), wide=True), "zero points [3, 1] of int16 (need to be 0)"),
+    (
+        conv((1, 4, 4, 4), (4, 2, 3, 3), (0, 0), wide=True, group=2),
+        "2 groups (int16 needs 1, or one a",
+    ),
+    (turned((1, 4, 4, 4), (4, 4, 3, 3), dilations=[2, 2]), "dilations [2, 2] (need to be 1)"),
+    (turned((1, 4, 4, 4), (4, 4, 3, 3), group=2), "2 groups (needs 1)"),
+    (turned((1, 4, 4, 4), (4, 4, 2, 2), strides=[2, 2], pads=[0, 0, 1, 1]), "a result of [7, 7]"),
+    (unary("Pad", (2, 4), SAME, np.array([-1, 0, 0, 0])), "pads [-1, 0, 0, 0] (need 0 or more)"),
+    (unary("Transpose", (1, 4, 5, 6), SAME, perm=[0, 2, 3, 1]), "perm [0, 2, 3, 1] (channels"),
 ]
 
 
-@pytest.mark.parametrize(("net", "reason"), REFUSED, ids=[r for _, r in REFUSED])
+@pytest.mark.parametrize(("net", "reason"), REFUSED, ids=map(str, range(len(REFUSED))))
 def test_refusals_say_why(net: Net, reason: str) -> None:
-    partition = merged.partition_of(net.model(y="int8"), ("cmsis_nn",))
+    (dtype, _), *_ = net.inputs.values()
+    partition = merged.partition_of(net.model(y=dtype.name), ("cmsis_nn",))
     reasons = [r.reason for r in partition.refusals if r.backend == "cmsis_nn"]
     assert any(reason in r for r in reasons), reasons
     assert {s.backend for s in partition.items} == {"c"}
@@ -194,7 +229,8 @@ def test_scratch_is_as_large_as_the_library_says(kind: str, tmp_path: Path) -> N
     place, r = root(kind), random.Random(5)
     made = [some_geometry(r) for _ in range(500)]
     made = [g.as_column() if g.in_a_row and not g.row_exact else g for g in made]
-    files = [*(place / "Source").rglob("*buffer_size*s8.c"), *(place / "Source").glob("*.c")]
+    files = [*(place / "Source").rglob("*conv*_buffer_size*_s*.c")]
+    files += (place / "Source").glob("*.c")
     program = tmp_path / "sizes"
     command = ["gcc", "-w", "-I", place / "Include", HERE / "cmsis_nn_sizes.c", *files]
     subprocess.run([*command, "-o", program], check=True)
@@ -203,7 +239,19 @@ def test_scratch_is_as_large_as_the_library_says(kind: str, tmp_path: Path) -> N
         for g in made
     ]
     said = subprocess.run([program], input="\n".join(rows), capture_output=True, text=True).stdout
-    cores = ("", "dsp", "mve")
-    own = [[*map(g.bytes, cores), *map(g.depthwise_bytes, cores)] for g in made]
-    assert [[int(n) for n in line.split()] for line in said.splitlines()] == own
+    found = [[int(n) for n in line.split()] for line in said.splitlines()]
+    own = [
+        [
+            size(core, kind)
+            for kind in ("", "4", "16")
+            for size in (g.bytes, g.depthwise_bytes)
+            for core in ("", "dsp", "mve")
+        ]
+        for g in made
+    ]
+    assert [row[:18] for row in found] == own
     assert len({tuple(row) for row in own}) > 50
+    for g, row in zip(made, found, strict=True):
+        (plain, extra), (helium, _) = map(g.transposed_bytes, ("", "mve"))
+        mine, theirs = [plain, helium, extra], row[18:]
+        assert not g.whole or (mine == theirs if g.stride[0] >= g.stride[1] else mine >= theirs)

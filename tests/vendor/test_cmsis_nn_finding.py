@@ -75,8 +75,8 @@ def empty(root: Path) -> Path:
     [
         (empty, "has no Include/arm_nnfunctions.h"),
         (lambda root: library(root, archive=False), "neither ../Source nor a library"),
-        (lambda root: library(root, "4.1.0"), "CMSIS-NN 4.1.0 in"),
-        (lambda root: library(root, "8.0.0"), "does not fit (needs 6 or 7)"),
+        (lambda root: library(root, "6.0.0"), "CMSIS-NN 6.0.0 in"),
+        (lambda root: library(root, "8.0.0"), "does not fit (needs 7)"),
         (without_function, "has no arm_fully_connected_per_channel_s8"),
     ],
     ids=["empty", "headers", "old", "new", "lacking"],

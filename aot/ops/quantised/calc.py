@@ -31,12 +31,12 @@ from aot.vendor.quantisation import (
     quantisation,
 )
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
-from aot.vendor.quantised_pair import QuantisedPair, tflite_sum
+from aot.vendor.quantised_pair import QuantisedPair
 from aot.vendor.requant import TFLITE, fixed_point, rq_of
 
 KINDS = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 2}  # OP of aot_qcalc.h
-#: What is added to KINDS for the arithmetic of TFLite, and by how many bits its sums move left.
-TFLITE_KINDS, TFLITE_SHIFT = 3, 15
+#: What is added to KINDS for the arithmetic of TFLite.
+TFLITE_KINDS = 3
 WIDE = (S16, U16)
 HEADER = "aot_qcalc.h"
 #: What one quantised value, product or quotient may become at most, in quantised values of the
@@ -110,11 +110,10 @@ def _exact_fields(m: Match) -> dict[str, Any]:
 
 def _tflite_fields(m: Match) -> dict[str, Any]:
     """The fields of TFLite's arithmetic (RQ 2): multipliers and shifts of a sum or of a product."""
-    a, b, y = (quantisation(m, k) for k in "aby")
+    found = QuantisedPair.of(m)
     if KINDS[m.op.op_type] == 0:
-        found = tflite_sum(a, b, y, 1, TFLITE_SHIFT)
-        return {k: v for k, v in found.items() if k != "offset"}
-    pair = fixed_point(float(np.float32(a.s * b.s) / y.s))
+        return {k: v for k, v in found.sum_fields(TFLITE)[1].items() if k != "offset"}
+    pair = fixed_point(float(np.float32(found.a.s * found.b.s) / found.y.s))
     return dict(zip(("y_mult", "y_shift"), pair, strict=True))
 
 

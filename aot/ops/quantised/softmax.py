@@ -13,12 +13,11 @@ where input and output have the parameters TFLite asks for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import S16
 from aot.ir.graph_nodes import Array
 from aot.ops.quantised.common import (
     quantised,
@@ -32,8 +31,8 @@ from aot.vendor import OP, Case, Match, Recorder
 from aot.vendor.fixed_point import significands
 from aot.vendor.quantisation import all_hold, dequantised, known, quantisation
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
-from aot.vendor.quantised_softmax import QuantisedSoftmax, softmax_axis, softmax_fits
-from aot.vendor.requant import TFLITE, fixed_point, rq_of
+from aot.vendor.quantised_softmax import QuantisedSoftmax, WideSoftmax, softmax_axis, softmax_fits
+from aot.vendor.requant import TFLITE, rq_of
 from aot.vendor.strided_copy import split_at
 
 narrow = quantised("qsoftmax", QuantisedSoftmax.pattern())
@@ -48,8 +47,6 @@ SCALES, RESULT = (2.0**-40, 2.0**20), 2.0**-20
 TOP_EXPONENT = -17
 #: Fraction bits of the arguments of powers, at most, and the bits of `rate`.
 MOST_BITS, RATE_BITS = 62, 32
-#: Intervals of TFLite's 16-bit tables, and the range of the differences they take.
-INTERVALS, TFLITE_RANGE = 512, 10.0
 
 
 # -- 8-bit quantised values
@@ -118,50 +115,13 @@ def rate_of(exponent: int) -> tuple[int, int]:
     return round(math.log2(math.e) * 2.0 ** (exponent + 16 + bits)), bits
 
 
-def tflite_pieces(function: Callable[[Array], Array], low: float, high: float) -> Array:
-    """TFLite's table of a function of [low, high] with values of [-1, 1]: int16 [513].
-
-    An entry is the value, less half of what the line to the next one is above the middle's.
-    """
-    step = (high - low) / INTERVALS
-    start = low + np.arange(INTERVALS) * step
-    following = low + np.arange(1, INTERVALS + 1) * step
-
-    def near(v: Array) -> Array:
-        """The numbers rounded to nearest, halves away from zero."""
-        return np.asarray(np.trunc(v + np.copysign(0.5, v)))
-
-    first = near(function(start) * 32768)
-    middle = near((function(following) * 32768 + first) / 2)
-    bias = near((middle - near(function(start + step / 2) * 32768)) / 2)
-    last = near(function(np.array([high])) * 32768)
-    both = np.concatenate([first - bias, last])
-    return np.asarray(np.clip(both, -32768, 32767).astype(np.int16))
-
-
-def _like_tflite(c: Recorder, m: Match) -> bool:
-    """Whether TFLite's arithmetic is used: asked for, int16, zero points 0, and y's scale 1 /
-    32768.
-    """
-    x, y = quantisation(m, "x"), quantisation(m, "y")
-    types = x.dtype is S16 and y.dtype is S16 and x.z == y.z == 0
-    return rq_of(c) == TFLITE and types and float(y.s) == 1 / 32768
-
-
-def _to_tflite(c: Recorder, m: Match) -> None:
+def _to_tflite(c: Recorder, m: Match, found: WideSoftmax) -> None:
     """Record aot_qsoftmax_s16 with TFLite's tables of exp and of 1 / (1 + v)."""
-    outer, extent, inner = split_at(m.x.shape, softmax_axis(m))
-    mult, shift = fixed_point(float(quantisation(m, "x").s) / (TFLITE_RANGE / 65535))
-    c.call(
-        "aot_qsoftmax_s16",
-        m.y,
-        m.x,
-        c.const(tflite_pieces(np.exp, -TFLITE_RANGE, 0), "exps"),
-        c.const(tflite_pieces(lambda v: 1 / (1 + v), 0, 1), "overs"),
-        c.params(outer=outer, inner=inner, mult=mult, shift=shift),
-        instance={"AXIS": extent},
-        inplace=[(m.y, m.x)],
-    )
+    outer, extent, inner = split_at(m.x.shape, found.axis)
+    tables = (c.const(t, n) for t, n in zip(found.tables, ("exps", "overs"), strict=True))
+    params = c.params(outer=outer, inner=inner, **found.fixed_point)
+    kernel, instance = "aot_qsoftmax_s16", {"AXIS": extent}
+    c.call(kernel, m.y, m.x, *tables, params, instance=instance, inplace=[(m.y, m.x)])
 
 
 @wide.lower
@@ -169,8 +129,9 @@ def _to_tflite(c: Recorder, m: Match) -> None:
 def wide_to_kernel(c: Recorder, m: Match) -> None:
     """Record aot_qsoftmax16, for Softmax or LogSoftmax; scratch holds the powers of a row."""
     log = m.soft.op_type == "LogSoftmax"
-    if _like_tflite(c, m) and not log:
-        return _to_tflite(c, m)
+    found = WideSoftmax.of(m)
+    if rq_of(c) == TFLITE and found.tflite and not log:
+        return _to_tflite(c, m, found)
     outer, extent, inner = split_at(m.x.shape, softmax_axis(m))
     x, y = quantisation(m, "x"), quantisation(m, "y")
     both = significands(x.s, y.s)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aot.vendor import S8, Backend, Layout, Match, Pattern, ValueRef, channels_last
+from aot.vendor import S8, S16, Backend, DType, Layout, Match, Pattern, ValueRef, channels_last
 
 Checks = Iterator[tuple[bool, str]]
 Extents = tuple[int, ...]
@@ -21,15 +21,16 @@ backend = Backend(
     sources=("aot_cmsis_nn.c", HEADER),
     link="CMSIS::NN",
     find="find_cmsis_nn.cmake",
-    hint="Set AOT_CMSIS_NN_ROOT, a variable of CMake or of the environment, to the folder that has "
-    "Include/arm_nnfunctions.h (a checkout, a pack or Zephyr's modules/lib/cmsis-nn); or define a "
-    "target cmsis-nn before this bundle.",
+    hint="Set AOT_CMSIS_NN_ROOT, of CMake or of the environment, to the folder that has "
+    "Include/arm_nnfunctions.h, or define a target cmsis-nn before this bundle: docs/cmsis_nn.md.",
     folder=Path(__file__).parent,
 )
 #: Extents and pads that the library holds in 16 bits somewhere are below this.
 MOST_EXTENT = 2**15
 #: Channels that Helium's depthwise kernel takes at a time, and 8-bit lanes of a vector.
 CHANNEL_BLOCK, LANES = 124, 16
+#: Transposed convolutions of more channels become convolutions with turned weights.
+MOST_SUMMED = 16
 
 
 def declare(name: str, graph: Any, ratio: float) -> Pattern:
@@ -76,6 +77,22 @@ def signed(value: ValueRef, name: str) -> Checks:
     yield value.dtype is S8, f"{name} is of {value.dtype} (needs int8)"
 
 
+def types(m: Match) -> tuple[DType]:
+    """The type that all quantised values of a match must have: that of its result if it is int16,
+    else int8."""
+    return (S16,) if m.y.dtype is S16 else (S8,)
+
+
+def wide(m: Match) -> str:
+    """What ends the name of the function for the type of the result: "16", or "" for int8."""
+    return "16" * (m.y.dtype is S16)
+
+
+def without_zeros(*points: int) -> Checks:
+    """Checks of zero points of int16 quantised values, which the library takes for 0."""
+    yield not any(points), f"zero points {list(points)} of int16 (need to be 0)"
+
+
 @dataclass(frozen=True, slots=True)
 class Geometry:
     """A convolution as the library is told it: extents [batch, height, width, channels] of x, of
@@ -104,6 +121,14 @@ class Geometry:
     def depthwise(self) -> bool:
         """Whether every channel has filters of its own."""
         return self.w[3] == 1 and self.x[3] > 1
+
+    def four_bits(self, simd: str) -> bool:
+        """Whether the library's functions for weights of 4 bits are right: there are no groups, or,
+        but for Helium, filters per channel that begin at a byte or one per channel of one image.
+        """
+        one = self.x[0] == 1 and self.x[3] == self.w[0] and self.dilation == (1, 1)
+        deep = self.depthwise and simd != "mve"
+        return self.whole or (deep and (self.x[3] % 2 == 0 or one))
 
     @property
     def pointwise(self) -> bool:
@@ -141,25 +166,49 @@ class Geometry:
         behind = right if odd else pad
         return (self.w[2] + max(pad, behind - 1)) * channels
 
-    def bytes(self, simd: str) -> int:
-        """Scratch of arm_convolve_wrapper_s8 on a core with the vector unit `simd`."""
+    def bytes(self, simd: str, kind: str = "") -> int:
+        """Scratch of arm_convolve_wrapper_s8 on a core with the vector unit `simd`; of _s16 or _s4
+        if `kind` is "16" or "4"."""
+        columns, helium = self.w[1] * self.w[2] * self.x[3], simd == "mve"
+        if kind == "16":
+            return 8 * _up(columns, LANES // 2) if helium else 4 * columns
         if self.pointwise:
             return 0
-        columns = self.w[1] * self.w[2] * self.x[3]
-        if simd != "mve":
-            return 4 * _up(columns, 4)
+        if not helium:
+            return 4 * (columns if kind else _up(columns, 4))
         in_row = self.row_bytes() if self.in_a_row else None
-        return 4 * _up(columns, LANES) if in_row is None else in_row
+        return 4 * _up(columns, LANES) if in_row is None else 0 if kind else in_row
 
-    def depthwise_bytes(self, simd: str) -> int:
-        """Scratch of arm_depthwise_conv_wrapper_s8."""
-        window = self.w[1] * self.w[2]
-        if self.x[3] != self.y[3] or self.x[0] != 1 or self.dilation != (1, 1):
+    def depthwise_bytes(self, simd: str, kind: str = "") -> int:
+        """Scratch of arm_depthwise_conv_wrapper_s8, or of _s16 or _s4."""
+        window, helium = self.w[1] * self.w[2], simd == "mve"
+        whole = self.x[3] == self.y[3] and self.dilation == (1, 1)
+        if kind == "16":
+            each = {"mve": 8, "dsp": 2}.get(simd, 0)
+            return each * self.x[3] * window + 8 * helium if whole and window < 512 else 0
+        if not whole or self.x[0] != 1:
             return 0
-        if simd == "mve":
+        if helium:
             return 4 * CHANNEL_BLOCK * window
         square = self.w[1:3] == (3, 3) and max(self.pad) <= 1
-        return 2 * self.x[3] * window if simd == "dsp" and not square else 0
+        return 2 * self.x[3] * window if kind or (simd == "dsp" and not square) else 0
+
+    @property
+    def turns(self) -> bool:
+        """Whether a transposed convolution becomes one with turned weights."""
+        return max(self.stride) <= 2 and self.w[3] > MOST_SUMMED
+
+    def transposed_bytes(self, simd: str) -> tuple[int, int]:
+        """Scratch of arm_transpose_conv_wrapper_s8: its own, and for turned weights.
+
+        The library's formula counts rows of sums by the other stride; the larger one is right.
+        """
+        outputs, *window, inputs = self.w
+        columns = inputs * math.prod(window)
+        if self.turns:
+            return 4 * _up(columns, LANES if simd == "mve" else 4), outputs * columns
+        row = (self.x[2] - 1) * self.stride[1] + max(window[1], *self.stride)
+        return 4 * row * outputs * max(window[0], self.stride[0]), 0
 
 
 def _up(value: int, multiple: int) -> int:

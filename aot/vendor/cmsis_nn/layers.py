@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling, sums and products of two operands, Softmax of int8 quantised values."""
+"""Pooling, sums and products of two operands, Softmax of int8 and int16 quantised values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from aot.vendor import (
     OP,
-    S8,
     TFLITE,
     Case,
     Match,
@@ -19,9 +18,11 @@ from aot.vendor import (
     QuantisedPool,
     QuantisedSoftmax,
     Recorder,
+    WideSoftmax,
     WindowShape,
     activated,
     case,
+    dequantised,
     quantised,
     quantised_values,
     wildcard,
@@ -34,27 +35,33 @@ from aot.vendor.cmsis_nn.base import (
     images,
     last,
     signed,
+    types,
+    wide,
+    without_zeros,
 )
 
 # -- pooling ------------------------------------------------------------------------------------
 
 average = declare("qaverage", quantised(activated(QuantisedPool.average_pattern())), 1.3)
 maximum = declare("qmaxpool", OP.MaxPool(wildcard("x")), 1.3)
+_LARGEST = OP.any_of("MaxPool", "GlobalMaxPool")(dequantised("x"), _outputs=["pool"])
+maximum16 = declare("qmaxpool16", quantised(activated(_LARGEST)), 1.3)
 
 
 @average.check
-def average_fits(m: Match) -> Checks:
-    """Checks of an average of int8 whose result has the scale and zero point of x, of rank 3 or 4.
+@maximum16.check
+def pool_fits(m: Match) -> Checks:
+    """Checks of a pool whose result has the scale and zero point of x, of rank 3 or 4.
 
     Padding never counts; every window covers a position of the image.
     """
     yield from images(m)
-    conditions = list(QuantisedPool.checks(m, (S8,)))
+    conditions = list(QuantisedPool.checks(m, types(m)))
     yield from conditions
     if all(ok for ok, _ in conditions):
         found = QuantisedPool.of(m)
         same = (found.x.s, found.x.z) == (found.y.s, found.y.z)
-        yield same, "scale or zero point of the average differ (need to be those of x)"
+        yield same, "scale or zero point of the result differ (need to be those of x)"
         padded = any(found.window.before + found.window.after)
         yield not (padded and found.counts_padding), "padding that counts"
         yield from window_fits(found.window)
@@ -88,7 +95,16 @@ def to_average(c: Recorder, m: Match) -> None:
     found = QuantisedPool.of(m)
     size = average_bytes(c.target.simd, m.x.shape[1])
     params = c.params(**pool_fields(m, found.window, found.limits), bytes=size)
-    c.call("aot_cmsis_nn_average", m.y, m.x, c.scratch(size), params, status=True)
+    kernel = f"aot_cmsis_nn_average{wide(m)}"
+    c.call(kernel, m.y, m.x, c.scratch(size), params, status=True)
+
+
+@maximum16.lower
+def to_maximum16(c: Recorder, m: Match) -> None:
+    """Record the call of a maximum of int16."""
+    found = QuantisedPool.of(m)
+    params = c.params(**pool_fields(m, found.window, found.limits), bytes=0)
+    c.call("aot_cmsis_nn_maximum16", m.y, m.x, params, status=True)
 
 
 def maximum_window(m: Match) -> WindowShape:
@@ -120,7 +136,7 @@ def to_maximum(c: Recorder, m: Match) -> None:
     c.call("aot_cmsis_nn_maximum", m.y, m.x, params, status=True)
 
 
-for _pool in (average, maximum):
+for _pool in (average, maximum, maximum16):
     _pool.layouts(last("x", "y"))
 
 
@@ -128,17 +144,22 @@ for _pool in (average, maximum):
 
 add = declare("qadd", quantised(activated(QuantisedPair.pattern("Add"))), 1.3)
 mul = declare("qmul", quantised(activated(QuantisedPair.pattern("Mul"))), 1.3)
-#: Bits by which the operands of TensorFlow Lite's sums move left first.
-LEFT = 20
+#: Bits by which the operands of TensorFlow Lite's sums move left first: of int8 and of int16.
+LEFT, LEFT16 = 20, 15
 
 
 def pair_fits(m: Match) -> Checks:
-    """Checks of a sum or product of int8: three equal shapes."""
-    for name in ("a", "b", "y"):
-        yield from signed(getattr(m, name), name)
-    yield from QuantisedPair.checks(m)
+    """Checks of a sum or product: one type, three equal shapes."""
+    ready = list(QuantisedPair.checks(m, types(m)))
+    yield from ready
     same = m.a.shape == m.b.shape == m.y.shape
     yield same, f"operands {list(m.a.shape)} and {list(m.b.shape)} (need equal shapes)"
+    if wide(m) and all(ok for ok, _ in ready):
+        found = QuantisedPair.of(m)
+        yield from without_zeros(found.a.z, found.b.z, found.y.z)
+        steps = float(found.a.s) * float(found.b.s) / float(found.y.s)
+        fits = found.op_type != "Mul" or steps < 1
+        yield fits, f"a product of one becomes {steps:g} steps of the result (needs less than 1)"
 
 
 def to_pair(c: Recorder, m: Match) -> None:
@@ -152,14 +173,15 @@ def to_pair(c: Recorder, m: Match) -> None:
     limits = {"low": found.limits[0], "high": found.limits[1]}
     if found.op_type == "Add":
         own = found.sum_fields(TFLITE)[1]
-        fields = {"left": LEFT, **{k: v for k, v in own.items() if k != "offset"}}
+        numbers = {k: v for k, v in own.items() if k != "offset"}
+        fields = {"left": LEFT16 if wide(m) else LEFT, **numbers}
     else:
         mult, shift = found.multipliers(TFLITE)
         assert shift is not None
         fields = {"mult": int(mult[0]), "shift": int(shift[0])}
     params = c.params(n=n, **offsets, **fields, **limits)
     places = [(m.y, m.a), (m.y, m.b)] if m.a.ir is not m.b.ir else [(m.y, m.a)]
-    kernel = f"aot_cmsis_nn_{found.op_type.lower()}"
+    kernel = f"aot_cmsis_nn_{found.op_type.lower()}{wide(m)}"
     c.call(kernel, m.y, m.a, m.b, params, inplace=places, status=True, macs=n)
 
 
@@ -180,10 +202,15 @@ SCALES = (2.0**-26, 2.0**4)
 
 @softmax.check
 def softmax_fits(m: Match) -> Checks:
-    """Checks of a softmax of int8 along the last axis, quantised as TensorFlow Lite does.
+    """Checks of a softmax along the last axis, quantised as TensorFlow Lite does.
 
-    y has scale 1/256 and zero point -128; LONGEST_ROW and SCALES keep sums and shifts in range.
+    An int8 y has scale 1/256 and zero point -128, where LONGEST_ROW and SCALES keep sums and shifts
+    in range.
     """
+    if wide(m):
+        yield from last_axis(m)
+        yield from WideSoftmax.checks(m)
+        return
     conditions = [*signed(m.x, "x"), *signed(m.y, "y"), *QuantisedSoftmax.checks(m)]
     yield from conditions
     if all(ok for ok, _ in conditions):
@@ -192,17 +219,24 @@ def softmax_fits(m: Match) -> Checks:
         yield found.tflite, f"scale {found.y.s:g}, zero point {found.y.z} (needs 1/256 and -128)"
         yield row <= LONGEST_ROW, f"rows of {row} (need at most {LONGEST_ROW})"
         yield SCALES[0] <= step < SCALES[1], f"scale {step:g} of x (needs 2^-26 to 16)"
-        along = math.prod(m.x.shape[found.axis + 1 :]) == 1
-        yield along, f"axis {found.axis} of {list(m.x.shape)} (needs the last one)"
+        yield from last_axis(m)
+
+
+def last_axis(m: Match) -> Checks:
+    """Checks that a softmax is along the last axis with more than one element."""
+    axis = int(m.soft.attr("axis", -1)) % max(m.x.rank, 1)
+    along = math.prod(m.x.shape[axis + 1 :]) == 1
+    yield along, f"axis {axis} of {list(m.x.shape)} (needs the last one)"
 
 
 @softmax.lower
 def to_softmax(c: Recorder, m: Match) -> None:
-    """Record the call of a Softmax of rows, with the fixed-point scale of x."""
-    found = QuantisedSoftmax.of(m, TFLITE)
+    """Record the call of a Softmax of rows, with the fixed-point scale of x; int16 with tables."""
+    found = WideSoftmax.of(m) if wide(m) else QuantisedSoftmax.of(m, TFLITE)
     row = m.x.shape[found.axis]
     params = c.params(rows=math.prod(m.x.shape) // row, size=row, **found.fixed_point)
-    c.call("aot_cmsis_nn_softmax", m.y, m.x, params, status=True)
+    tables = [c.const(t, "table") for t in found.tables] if isinstance(found, WideSoftmax) else []
+    c.call(f"aot_cmsis_nn_softmax{wide(m)}", m.y, m.x, *tables, params, status=True)
 
 
 # -- cases --------------------------------------------------------------------------------------
@@ -217,9 +251,11 @@ def average_examples() -> Iterator[Case]:
         ((2, 17, 7, 6), {"pool.kernel_shape": [3, 5]}),
         ((1, 3, 11), {"pool.kernel_shape": [5], "pool.strides": [3]}),
     ):
-        same = np.array(0.0311, np.float32), np.array(-7, np.int8)
-        named: dict[str, Any] = attrs
-        yield case(quantised_values(*shape), *same, *same, const=(1, 2, 3, 4), **named)
+        for dtype in ("int8", "int16"):
+            same = np.array(0.0311, np.float32), np.array(-7, dtype)
+            named: dict[str, Any] = attrs
+            x = quantised_values(*shape, dtype=dtype)
+            yield case(x, *same, *same, const=(1, 2, 3, 4), **named)
 
 
 @maximum.cases
@@ -231,6 +267,38 @@ def maximum_examples() -> Iterator[Case]:
     yield case(quantised_values(2, 4, 9), kernel_shape=[2], strides=[2])
 
 
+@maximum16.cases
+def maximum16_examples() -> Iterator[Case]:
+    """Cases of a MaxPool of int16: one with padding in 2-D, one in 1-D."""
+    same = np.array(3e-4, np.float32), np.array(9, np.int16)
+    for shape, attrs in (
+        ((1, 17, 8, 8), {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ((2, 4, 9), {"kernel_shape": [2], "strides": [2]}),
+    ):
+        named: dict[str, Any] = {f"pool.{k}": v for k, v in attrs.items()}
+        x = quantised_values(*shape, dtype="int16")
+        yield case(x, *same, *same, const=(1, 2, 3, 4), **named)
+
+
+def pair_examples() -> Iterator[Case]:
+    """Those of every vendor, and of int16."""
+    yield from QuantisedPair.cases()
+    zero, steps = np.array(0, np.int16), [np.array(s, np.float32) for s in (3e-4, 2e-4, 4e-4)]
+    a, b = (quantised_values(2, 5, 3, 7, dtype="int16", seed=s) for s in (0, 1))
+    operands = (a, steps[0], zero, b, steps[1], zero, steps[2], zero)
+    yield case(*operands, const=(1, 2, 4, 5, 6, 7))
+
+
 for _made in (add, mul):
-    _made.cases(QuantisedPair.cases)
-softmax.cases(QuantisedSoftmax.cases)
+    _made.cases(pair_examples)
+
+
+@softmax.cases
+def softmax_examples() -> Iterator[Case]:
+    """Those of every vendor, and of int16."""
+    yield from QuantisedSoftmax.cases()
+    zero, steps = np.array(0, np.int16), (np.float32(3e-4), np.float32(1 / 32768))
+    x = quantised_values(4, 30, dtype="int16")
+    parts = (x, np.array(steps[0]), zero, np.array(steps[1]), zero)
+    last_axis_of: dict[str, Any] = {"soft.axis": -1}
+    yield case(*parts, const=(1, 2, 3, 4), **last_axis_of)

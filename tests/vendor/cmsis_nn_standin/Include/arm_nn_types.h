@@ -31,6 +31,11 @@ typedef struct {
 } cmsis_nn_context;
 
 typedef struct {
+    const void *data;
+    const bool is_int32_bias;
+} cmsis_nn_bias_data;
+
+typedef struct {
     int32_t *multiplier, *shift;
 } cmsis_nn_per_channel_quant_params;
 
@@ -65,5 +70,19 @@ typedef struct {
     int32_t input_offset, filter_offset, output_offset;
     cmsis_nn_activation activation;
 } cmsis_nn_fc_params;
+
+typedef struct {
+    const bool adj_x, adj_y;
+    cmsis_nn_fc_params fc_params;
+} cmsis_nn_bmm_params;
+
+typedef struct {
+    const int32_t num_dims;
+    const uint32_t *permutations;
+} cmsis_nn_transpose_params;
+
+typedef struct {
+    const int16_t *exp_lut, *one_by_one_lut;
+} cmsis_nn_softmax_lut_s16;
 
 #endif
