@@ -87,6 +87,7 @@ def to_concat(c: Recorder, m: Match) -> None:
     row = math.prod(shape[at + 1 :])
     if math.prod(shape[:at]) == 1 and c.concat_view(m.y, m.xs, [row * s for s in starts[:-1]]):
         return
+    # Only the first call makes y; a later one must keep what is there.
     for i, (part, start) in enumerate(zip(m.xs, starts, strict=False)):
         y = c.update(m.y) if i else c.write(m.y)
         params = c.params(x=four(part), axis=at, whole=shape[at], start=start)

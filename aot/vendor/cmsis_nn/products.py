@@ -125,6 +125,7 @@ def transposed_fits(m: Match) -> Checks:
         yield found.groups == 1, f"{found.groups} groups (needs 1)"
         g = geometry(m, found)
         yield max(g.dilation) == 1, f"dilations {list(g.dilation)} (need to be 1)"
+        # Turned weights make it a convolution, which any result fits whose padding is not negative.
         axes = list(zip(g.x[1:3], g.w[1:3], g.y[1:3], g.stride, g.pad, strict=True))
         least = 0 if not g.turns else min(w - 1 - p for _, w, _, _, p in axes)
         fits = min(g.pad) >= 0 <= least
@@ -330,6 +331,7 @@ def to_matmul(c: Recorder, m: Match) -> None:
     rows, depth = m.a.shape[-2:]
     sums = 4 * columns if c.target.simd == "mve" and not wide(m) else 0
     turned = 0 if getattr(m, "turn", None) else columns * depth * m.b.dtype.nbytes
+    # One scratch holds both; sums come first because they must be aligned.
     params = c.params(
         n=math.prod(m.a.shape[:-2]),
         rows=rows,
