@@ -168,8 +168,8 @@ def difference(got: np.ndarray, want: np.ndarray, case: Case, quantised: bool = 
     """Empty if equal within the case's tolerance; if `quantised`, few may differ by one step."""
     if got.shape != want.shape:
         return f"shape {got.shape}, expected {want.shape}"
-    if quantised and got.dtype == want.dtype and got.dtype.itemsize == 1:
-        apart = np.abs(got.astype(np.int16) - want.astype(np.int16))
+    if quantised and got.dtype == want.dtype and got.dtype.itemsize <= 2:
+        apart = np.abs(got.astype(np.int32) - want.astype(np.int32))
         if apart.max(initial=0) <= 1 and np.count_nonzero(apart) <= max(1, apart.size // 100):
             return ""
     size = float(np.abs(want[np.isfinite(want)]).max(initial=0.0))

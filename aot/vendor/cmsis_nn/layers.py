@@ -301,4 +301,5 @@ def softmax_examples() -> Iterator[Case]:
     x = quantised_values(4, 30, dtype="int16")
     parts = (x, np.array(steps[0]), zero, np.array(steps[1]), zero)
     last_axis_of: dict[str, Any] = {"soft.axis": -1}
-    yield case(*parts, const=(1, 2, 3, 4), **last_axis_of)
+    # TensorFlow Lite's tables are up to two steps off for every element of a row.
+    yield case(*parts, const=(1, 2, 3, 4), atol=2.0 * x.shape[-1], **last_axis_of)
