@@ -159,6 +159,11 @@ def pair_fits(m: Match) -> Checks:
         yield from without_zeros(found.a.z, found.b.z, found.y.z)
         steps = float(found.a.s) * float(found.b.s) / float(found.y.s)
         fits = found.op_type != "Mul" or steps < 1
+        ratios = [float(k.s) / float(found.y.s) * 64 for k in (found.a, found.b)]
+        exact = all(r.is_integer() for r in ratios) and any(r % 64 for r in ratios)
+        # Such halves go to even numbers in ONNX, away from zero here.
+        ties = exact and found.op_type == "Add"
+        yield not ties, f"scales {found.a.s:g}, {found.b.s:g}, {found.y.s:g}: sums end in a half"
         yield fits, f"a product of one becomes {steps:g} steps of the result (needs less than 1)"
 
 
