@@ -6,7 +6,7 @@ the entry point `aotc.backends`. docs/new-backend.md lists the names.
 """
 
 from aot.errors import BackendError, InternalError, UnsupportedError, UsageError, one_line
-from aot.ir.dtypes import BF16, F32, S8, S16, U8, DType
+from aot.ir.dtypes import BF16, F32, S8, U8, DType
 from aot.ir.layout import PLAIN, Layout
 from aot.vendor.activations import ACTIVATIONS, Act
 from aot.vendor.arguments import Handle, Operand, StateHandle
@@ -23,7 +23,7 @@ from aot.vendor.quantised_cases import quantised_values
 from aot.vendor.quantised_pair import QuantisedPair
 from aot.vendor.quantised_pool import QuantisedPool
 from aot.vendor.quantised_product import QuantisedProduct
-from aot.vendor.quantised_softmax import QuantisedSoftmax, WideSoftmax
+from aot.vendor.quantised_softmax import QuantisedSoftmax
 from aot.vendor.quantised_table import QuantisedTable
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import FLOAT, TFLITE, multipliers
@@ -63,7 +63,6 @@ __all__ = [
     "Recorder",
     "RegionView",
     "Resize",
-    "S16",
     "S8",
     "Speed",
     "StateHandle",
@@ -72,7 +71,6 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "ValueRef",
-    "WideSoftmax",
     "WindowShape",
     "activated",
     "case",

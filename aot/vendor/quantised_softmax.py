@@ -96,6 +96,16 @@ class QuantisedSoftmax:
             yield from softmax_fits(m, SCALES, RESULT)
 
     @staticmethod
+    def wide(m: Match) -> WideSoftmax:
+        """The record of a match of int16 quantised values, once `wide_checks` hold."""
+        return WideSoftmax.of(m)
+
+    @staticmethod
+    def wide_checks(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks that TensorFlow Lite's tables compute the Softmax of int16 quantised values."""
+        yield from WideSoftmax.checks(m)
+
+    @staticmethod
     def cases() -> Iterator[Case]:
         """Test cases of `pattern`."""
         for shape, step, axis in (((2, 10), 0.13, -1), ((3, 7, 5), 0.021, 1), ((1, 300), 0.6, 1)):

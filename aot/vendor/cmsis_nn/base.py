@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aot.vendor import S8, S16, Backend, DType, Layout, Match, Pattern, ValueRef, channels_last
+from aot.vendor import S8, Backend, DType, Layout, Match, Pattern, ValueRef, channels_last
 
 Checks = Iterator[tuple[bool, str]]
 Extents = tuple[int, ...]
@@ -80,12 +80,12 @@ def signed(value: ValueRef, name: str) -> Checks:
 def types(m: Match) -> tuple[DType]:
     """The type that all quantised values of a match must have: that of its result if it is int16,
     else int8."""
-    return (S16,) if m.y.dtype is S16 else (S8,)
+    return (m.y.dtype,) if wide(m) else (S8,)
 
 
 def wide(m: Match) -> str:
     """What ends the name of the function for the type of the result: "16", or "" for int8."""
-    return "16" * (m.y.dtype is S16)
+    return "16" * (str(m.y.dtype) == "int16")
 
 
 def without_zeros(*points: int) -> Checks:

@@ -18,7 +18,6 @@ from aot.vendor import (
     QuantisedPool,
     QuantisedSoftmax,
     Recorder,
-    WideSoftmax,
     WindowShape,
     activated,
     case,
@@ -214,7 +213,7 @@ def softmax_fits(m: Match) -> Checks:
     """
     if wide(m):
         yield from last_axis(m)
-        yield from WideSoftmax.checks(m)
+        yield from QuantisedSoftmax.wide_checks(m)
         return
     conditions = [*signed(m.x, "x"), *signed(m.y, "y"), *QuantisedSoftmax.checks(m)]
     yield from conditions
@@ -237,10 +236,10 @@ def last_axis(m: Match) -> Checks:
 @softmax.lower
 def to_softmax(c: Recorder, m: Match) -> None:
     """Record the call of a Softmax of rows, with the fixed-point scale of x; int16 with tables."""
-    found = WideSoftmax.of(m) if wide(m) else QuantisedSoftmax.of(m, TFLITE)
+    found = QuantisedSoftmax.wide(m) if wide(m) else QuantisedSoftmax.of(m, TFLITE)
     row = m.x.shape[found.axis]
     params = c.params(rows=math.prod(m.x.shape) // row, size=row, **found.fixed_point)
-    tables = [c.const(t, "table") for t in found.tables] if isinstance(found, WideSoftmax) else []
+    tables = [c.const(t, "table") for t in getattr(found, "tables", ())]
     c.call(f"aot_cmsis_nn_softmax{wide(m)}", m.y, m.x, *tables, params, status=True)
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from aot.vendor import (
     OP,
-    S16,
     TFLITE,
     Case,
     Match,
@@ -82,7 +81,7 @@ def product_fits(m: Match) -> Checks:
         found = QuantisedProduct.of(m, TFLITE)
         moved = found.largest << np.maximum(scales(found)[1], 0)
         yield moved.max() < 2**31, f"sums that become {moved.max()} (needs less than 2^31)"
-        if m.y.dtype is S16:
+        if wide(m):
             yield from without_zeros(found.x.z, found.y.z)
             depth = math.prod(found.w.data.shape[1:])
             yield depth < 2**16, f"{depth} products in a sum (needs less than 65536)"
@@ -150,7 +149,7 @@ def geometry(m: Match, found: QuantisedProduct) -> Geometry:
 def kind_of(found: QuantisedProduct, four_bits: bool = True) -> str:
     """What ends the name of the function: "16" for int16, "4" where it has `four_bits` and weights
     that fit them, else ""."""
-    if found.y.dtype is S16:
+    if str(found.y.dtype) == "int16":
         return "16"
     data = found.w.data
     return "4" if four_bits and -8 <= data.min() <= data.max() <= 7 else ""
