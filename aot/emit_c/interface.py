@@ -57,6 +57,8 @@ def _status(call: Call) -> str:
     """The aot_status that NAME_run returns when `call` fails, by its name in C."""
     if call.backend != "c":
         return "AOT_VENDOR"
+    if call.kernel == "aot_from_start" or call.kernel.endswith("_checked"):
+        return "AOT_OUT_OF_RANGE"
     return "AOT_TOO_LONG" if call.kernel.startswith("aot_text") else "AOT_BAD_SHAPE"
 
 

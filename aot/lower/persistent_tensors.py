@@ -58,13 +58,39 @@ def stage_outputs(program: Program) -> Program:
     """`program` with outputs in the arena until no call can fail any more.
 
     A vendor's error, or a shape that the data turn out to have, must leave the caller's memory as
-    it was. Programs without a call that can fail are not changed.
+    it was. Outputs whose calls need the results of all that can fail are written last anyway;
+    they and programs without a call that can fail are not changed.
     """
     if program.io == "arena" or not any(program.failing()):
         return program
-    own = {n for n in program.outputs if program.tensors[n].role is Role.OUTPUT}
+    behind = _behind_failing(program)
+    own = {
+        n
+        for n in program.outputs
+        if program.tensors[n].role is Role.OUTPUT and not behind.get(program.base(n)[0])
+    }
     tensors = {n: replace(t, role=Role.TEMP) if n in own else t for n, t in program.tensors.items()}
     return replace(program, tensors=tensors)
+
+
+def _behind_failing(program: Program) -> dict[str, bool]:
+    """By tensor that owns memory: whether each call that writes it needs the results of all calls
+    that can fail, and cannot fail itself.
+    """
+    failing = {
+        i
+        for i, c in enumerate(program.calls)
+        if c.status and (not c.bodies or any(any(b.program.failing()) for b in c.bodies))
+    }
+    needs: dict[str, set[int]] = {}
+    for i, call in enumerate(program.calls):
+        read = {program.base(n)[0] for n in call.reads()}
+        before = set[int]().union(*(needs.get(n, ()) for n in read))
+        for name in {program.base(n)[0] for n in call.writes()}:
+            own = before | {i} if i in failing and name not in program.outputs else before
+            # Another call that writes a part of the tensor may come before.
+            needs[name] = needs[name] & own if name in needs else own
+    return {name: found >= failing for name, found in needs.items()}
 
 
 def _align(tensor: Tensor) -> int:

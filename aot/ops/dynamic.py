@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, F32, F64, S64, DType
-from aot.ir.graph_nodes import DYNAMIC, attribute
+from aot.ir.graph_nodes import DYNAMIC, attribute, shape_of
 from aot.load.encode_strings import Strings, encodes
 from aot.ops.kernels import INTS, SIGNED
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, zero_padding
 from aot.shapes.dynamic.rows import made_by
 from aot.shapes.dynamic.rules import needed
-from aot.shapes.interval_analysis import gathers
+from aot.shapes.interval_analysis import gathers, positions
 from aot.shapes.symbolic import polynomials
 from aot.vendor import Layout, Match, NodeRef, Recorder, ValueRef
 from aot.vendor.strided_copy import split_at
@@ -33,6 +33,7 @@ compact = op("Compact", "x shape", domain=DYNAMIC)
 spread = op("Spread", "x shape", domain=DYNAMIC)
 require_equal = op("RequireEqual", "a b", domain=DYNAMIC)
 inside = op("Within", "x", domain=DYNAMIC, most=0)
+from_start = op("FromStart", "x n", domain=DYNAMIC, padded=0)
 join = op("Join", "xs*", domain=DYNAMIC, axis=0)
 append = op("Append", "x rows n m", domain=DYNAMIC, axis=0)
 cut = op("Cut", "x shape starts ends steps", "y out", domain=DYNAMIC, axes=())
@@ -150,6 +151,20 @@ def inside_to_kernel(c: Recorder, m: Match) -> None:
     c.call("aot_within", m.y, m.x, params, inplace=[(m.y, m.x)], header=HEADER, status=True)
 
 
+@from_start.lower
+def from_start_to_kernel(c: Recorder, m: Match) -> None:
+    """Record aot_from_start: y is x counted from the start; the run fails outside of n elements."""
+    params = c.params(count=math.prod(m.x.shape), depth=m.n.shape[0])
+    c.call(
+        "aot_from_start",
+        *(m.y, m.x, m.n, params),
+        instance={"I": m.x.dtype.nbytes, "PADDED": m.padded},
+        inplace=[(m.y, m.x)],
+        header=HEADER,
+        status=True,
+    )
+
+
 @join.lower
 def join_to_kernel(c: Recorder, m: Match) -> None:
     """Record one call of aot_join per part, which puts it behind the parts before it.
@@ -192,6 +207,9 @@ def zeros_behind(
     return value if spread and list(own) == [attribute(node, "axis")] else None
 
 
+positions("NonZero", DYNAMIC)(lambda node: (0, max(shape_of(needed(node, 0)), default=1)))
+# Batch, class and box: the scores have all three as axes.
+positions("NonMaxSuppression", DYNAMIC)(lambda node: (0, max(shape_of(needed(node, 1)))))
 gathers("Compact Spread Cut Unique", DYNAMIC)(lambda node: (0,))
 gathers("FillPadding", DYNAMIC)(lambda node: (0, 2))
 gathers("Append", DYNAMIC)(lambda node: (0, 1))

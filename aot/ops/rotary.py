@@ -11,6 +11,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, S64
 from aot.ir.graph_nodes import attribute, shape_of
+from aot.ops.gather import call_checked, proven
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import require_equal
@@ -78,8 +79,10 @@ def to_kernel(c: Recorder, m: Match) -> None:
         rows=m.cos.shape[0] if m.places is not None else batch * seq,
         step=(heads * seq * size, *inner),
     )
-    c.call(
+    call_checked(
+        c,
         "aot_rotary_f32",
+        m.places is None or proven(m.places, m.cos.shape[:1]),
         m.y,
         m.x,
         m.cos,

@@ -30,6 +30,7 @@ from aot.shapes.dynamic.rules import (
     run_time_shape,
 )
 from aot.shapes.evaluate import Invalid, evaluates, integers, need
+from aot.shapes.interval_analysis import positions
 from aot.shapes.operands import lists, one, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import PartialValues
 from aot.shapes.reference import Inputs, Unknown
@@ -78,6 +79,12 @@ def topk_to_kernel(c: Recorder, m: Match) -> None:
     )
     kernel = f"aot_topk_{m.x.dtype.short}"
     c.call(kernel, y, m.indices, m.x, params, header="aot_topk.h")
+
+
+@positions("TopK")
+def topk_positions(node: ir.Node) -> tuple[int, int]:
+    """The second result of a TopK holds positions along its axis."""
+    return 1, shape_of(needed(node, 0))[int(attribute(node, "axis", -1))]
 
 
 @topk.cases

@@ -10,6 +10,7 @@ import numpy as np
 
 from aot.ir.dtypes import S64
 from aot.ir.operators import AxisOf, OneOf
+from aot.ops.gather import call_checked, proven
 from aot.ops.registry import op
 from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, ints
@@ -61,8 +62,11 @@ def to_kernel(c: Recorder, m: Match) -> None:
         count=m.update.shape[axis],
         inner=math.prod(shape[axis + 1 :]),
     )
-    c.call(
+    room = (shape[axis] - m.update.shape[axis] + 1,)
+    call_checked(
+        c,
         "aot_tensor_scatter",
+        m.places is None or m.mode == "circular" or proven(m.places, room, 0),
         m.y,
         m.past,
         m.update,

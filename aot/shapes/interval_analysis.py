@@ -45,6 +45,9 @@ bounds: Interface[Rule] = Interface("bounds")
 #: The inputs among whose elements those of a node's first output are, wherever they come from.
 gathers: Interface[Callable[[ir.Node], Sequence[int]]] = Interface("gathers")
 
+#: The output of a node that holds positions, and how many there are: its elements are less.
+positions: Interface[Callable[[ir.Node], tuple[int, int]]] = Interface("positions")
+
 
 class Bounds:
     """Intervals of the values of one graph, found on demand."""
@@ -75,6 +78,11 @@ class Bounds:
         """The bounds of a small value, None if nothing can be said."""
         return None if value is None or not _is_small(value) else self._of_any(value)
 
+    def surely_in(self, value: ir.Value, low: float, high: float) -> bool:
+        """Whether every element of a small or large value is from `low` to `high`."""
+        found = _joined(self._of_any(value))
+        return found is not None and bool(found.low.min() >= low and found.high.max() <= high)
+
     def _of_any(self, value: ir.Value | None) -> Interval | None:
         """The bounds of a small or large value, None if nothing can be said."""
         if value is None:
@@ -97,7 +105,8 @@ class Bounds:
         node = value.producer()
         if node is None:
             return False
-        return bool(rearranged_places(node) or _is_by_element(node) or gathers.of(node))
+        ways = rearranged_places(node), _is_by_element(node), gathers.of(node), positions.of(node)
+        return any(map(bool, ways))
 
     def _find(self, value: ir.Value) -> Interval | None:
         """The interval of each element of a value by the rule of its node; of its type without a
@@ -113,8 +122,13 @@ class Bounds:
         node = value.producer()
         if node is None:
             return widest
-        rule = bounds.of(node)
-        if rearranged_places(node):
+        rule, placed = bounds.of(node), positions.of(node)
+        if placed is not None:
+            index, size = placed(node)
+            shape = _own_shape(value)
+            own = Interval(np.zeros(shape), np.full(shape, max(size - 1.0, 0.0)))
+            found = own if value is node.outputs[index] else None
+        elif rearranged_places(node):
             found = self._moved(node, value)
         elif (places := gathers.of(node)) is not None:
             first = value is node.outputs[0]

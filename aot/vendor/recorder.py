@@ -423,7 +423,9 @@ class Recorder:
         params: Params | None = None
         for operand in operands:
             if isinstance(operand, ParamFields):
-                params = Params(f"{kernel}_params", operand.fields)
+                # A kernel that checks first has the parameters of the one that it calls.
+                ctype = f"{kernel.removesuffix('_checked')}_params"
+                params = Params(ctype, operand.fields)
             elif isinstance(operand, StateHandle):
                 args.append(StateArg(operand.name))
             else:

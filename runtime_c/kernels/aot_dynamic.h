@@ -9,6 +9,7 @@
 
 #include "aot/aot.h"
 #include "aot/port.h"
+#include "aot_index.h"
 
 /* `v` forced into low..high. */
 AOT_INLINE int64_t aot_extent(int64_t v, int64_t low, int64_t high) {
@@ -172,6 +173,29 @@ AOT_INLINE aot_status aot_within(int64_t *y, const int64_t *x, const aot_within_
     const int fits = *x >= 0 && *x <= p->most;
     *y = *x;
     return fits ? AOT_OK : AOT_BAD_SHAPE;
+}
+
+typedef struct aot_from_start_params {
+    int64_t count; /* elements of x and y */
+    int32_t depth; /* elements of n: x[i] counts in an axis of n[i % depth] elements */
+} aot_from_start_params;
+
+/* y = x with n added to negative indices: AOT_OUT_OF_RANGE if one is outside -n..n-1. With PADDED
+   an index 0 is always allowed. Indices of I bytes (4 or 8), n int64. In place allowed. */
+AOT_INLINE aot_status aot_from_start(void *y, const void *x, const int64_t *n,
+                                     const aot_from_start_params *p, int I, int PADDED) {
+    int outside = 0;
+    for (int64_t i = 0; i < p->count; ++i) {
+        const int64_t v = aot_index_at(x, i, I), size = n[i % p->depth];
+        const int64_t from = v < 0 ? v + size : v;
+        outside |= (v < -size || v >= size) && !(PADDED != 0 && v == 0);
+        if (I == 4) {
+            ((int32_t *)y)[i] = (int32_t)from;
+        } else {
+            ((int64_t *)y)[i] = from;
+        }
+    }
+    return outside != 0 ? AOT_OUT_OF_RANGE : AOT_OK;
 }
 
 typedef struct aot_join_params {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Gather along one axis, by element, and by coordinates. */
+/* Gather along one axis, by element, and by coordinates. Those whose names end in _checked write
+   nothing and return AOT_OUT_OF_RANGE if an index is out of range. */
 #ifndef AOT_GATHER_H
 #define AOT_GATHER_H
 
@@ -31,6 +32,15 @@ AOT_INLINE void aot_gather(void *y, const void *x, const void *idx, const aot_ga
     }
 }
 
+AOT_INLINE aot_status aot_gather_checked(void *y, const void *x, const void *idx,
+                                         const aot_gather_params *p, int E, int I) {
+    const aot_status status = aot_index_status(idx, p->count, 1, &p->axis, I, 0);
+    if (status == AOT_OK) {
+        aot_gather(y, x, idx, p, E, I);
+    }
+    return status;
+}
+
 typedef struct aot_gather_elements_params {
     int32_t dims[8]; /* shape of idx and y, right-aligned, unused leading axes 1; none is zero */
     int32_t ys[8];   /* strides of idx and y in elements */
@@ -49,6 +59,21 @@ AOT_INLINE void aot_gather_elements(void *y, const void *x, const void *idx,
         const int64_t j = aot_index_clamp(aot_index_at(idx, w.y, I), p->axis);
         aot_move1(y, w.y, x, w.x + j * p->step, E);
     } while (aot_walk_next(&w, p->dims, p->ys, p->xs, 8) != 0);
+}
+
+AOT_INLINE aot_status aot_gather_elements_checked(void *y, const void *x, const void *idx,
+                                                  const aot_gather_elements_params *p, int E,
+                                                  int I) {
+    aot_status status;
+    int64_t count = 1;
+    for (int a = 0; a < 8; ++a) {
+        count *= p->dims[a];
+    }
+    status = aot_index_status(idx, count, 1, &p->axis, I, 0);
+    if (status == AOT_OK) {
+        aot_gather_elements(y, x, idx, p, E, I);
+    }
+    return status;
 }
 
 typedef struct aot_gather_nd_params {
@@ -78,6 +103,16 @@ AOT_INLINE void aot_gather_nd(void *y, const void *x, const void *idx,
         }
         x = aot_move_from(x, (int64_t)p->x_batch * E);
     }
+}
+
+AOT_INLINE aot_status aot_gather_nd_checked(void *y, const void *x, const void *idx,
+                                            const aot_gather_nd_params *p, int E) {
+    const int64_t count = (int64_t)p->batch * p->count;
+    const aot_status status = aot_index_status(idx, count, p->depth, p->extent, 8, 0);
+    if (status == AOT_OK) {
+        aot_gather_nd(y, x, idx, p, E);
+    }
+    return status;
 }
 
 #endif

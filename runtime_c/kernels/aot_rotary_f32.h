@@ -66,4 +66,16 @@ AOT_INLINE void aot_rotary_f32(float *y, const float *x, const float *cosine, co
     }
 }
 
+/* The same, but nothing is written and AOT_OUT_OF_RANGE returned if a place is outside. */
+AOT_INLINE aot_status aot_rotary_f32_checked(float *y, const float *x, const float *cosine,
+                                             const float *sine, const int64_t *places,
+                                             const aot_rotary_f32_params *p, int INTERLEAVED) {
+    const int32_t rows = (int32_t)p->rows;
+    const aot_status status = aot_index_status(places, (int64_t)p->batch * p->seq, 1, &rows, 8, 0);
+    if (status == AOT_OK) {
+        aot_rotary_f32(y, x, cosine, sine, places, p, INTERLEAVED);
+    }
+    return status;
+}
+
 #endif /* AOT_ROTARY_F32_H */

@@ -99,6 +99,24 @@ AOT_INLINE void aot_scatter_elements(void *y, const void *x, const void *idx, co
     } while (aot_walk_next(&w, p->dims, p->ys, p->us, 8) != 0);
 }
 
+/* The same, but nothing is written and AOT_OUT_OF_RANGE returned if an index is out of range and
+   not INT32_MAX, which stands in the padding. */
+AOT_INLINE aot_status aot_scatter_elements_checked(void *y, const void *x, const void *idx,
+                                                   const void *u,
+                                                   const aot_scatter_elements_params *p, int E,
+                                                   int I, int R, int T) {
+    aot_status status;
+    int64_t count = 1;
+    for (int a = 0; a < 8; ++a) {
+        count *= p->dims[a];
+    }
+    status = aot_index_status(idx, count, 1, &p->axis, I, 1);
+    if (status == AOT_OK) {
+        aot_scatter_elements(y, x, idx, u, p, E, I, R, T);
+    }
+    return status;
+}
+
 typedef struct aot_scatter_nd_params {
     int64_t bytes;     /* size of x and y */
     int32_t count;     /* index tuples */
@@ -131,6 +149,17 @@ AOT_INLINE void aot_scatter_nd(void *y, const void *x, const void *idx, const vo
             aot_scatter_one(y, to + j, u, i * p->inner + j, E, R, T);
         }
     }
+}
+
+/* The same, but nothing is written and AOT_OUT_OF_RANGE returned if an index is out of range and
+   not INT32_MAX, which stands in the padding. */
+AOT_INLINE aot_status aot_scatter_nd_checked(void *y, const void *x, const void *idx, const void *u,
+                                             const aot_scatter_nd_params *p, int E, int R, int T) {
+    const aot_status status = aot_index_status(idx, p->count, p->depth, p->extent, 8, 1);
+    if (status == AOT_OK) {
+        aot_scatter_nd(y, x, idx, u, p, E, R, T);
+    }
+    return status;
 }
 
 #endif

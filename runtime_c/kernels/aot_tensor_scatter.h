@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "aot/port.h"
+#include "aot/aot.h"
 
 typedef struct {
     int32_t batch, outer, extent, count, inner;
@@ -45,6 +45,22 @@ AOT_INLINE void aot_tensor_scatter(void *y, const void *past, const void *update
             }
         }
     }
+}
+
+/* The same of given places, but nothing is written and AOT_OUT_OF_RANGE returned if one is out of
+   range without CIRCULAR. */
+AOT_INLINE aot_status aot_tensor_scatter_checked(void *y, const void *past, const void *update,
+                                                 const int64_t *places,
+                                                 const aot_tensor_scatter_params *p, int CIRCULAR,
+                                                 int E) {
+    int32_t b;
+    for (b = 0; b < p->batch && CIRCULAR == 0; ++b) {
+        if (places[b] < 0 || places[b] > p->extent - p->count) {
+            return AOT_OUT_OF_RANGE;
+        }
+    }
+    aot_tensor_scatter(y, past, update, places, p, CIRCULAR, E);
+    return AOT_OK;
 }
 
 #endif /* AOT_TENSOR_SCATTER_H */

@@ -198,6 +198,38 @@ static void test_tuples_reduce(void) {
     same_s32("products", y, products, 6);
 }
 
+/* What is checked is done, or with an index out of range not begun. */
+static void test_checked(void) {
+    static const int64_t second[4] = {4, -5, INT32_MAX, 1};
+    const aot_gather_params g = {1, 4, 1, 2};
+    const aot_gather_elements_params e = {
+        {1, 1, 1, 1, 1, 1, 1, 2}, {0, 0, 0, 0, 0, 0, 0, 1}, {0}, 4, 1};
+    const aot_gather_nd_params n = {1, 2, 1, 1, 4, {4}, {1}};
+    const aot_scatter_elements_params s = {
+        16, {1, 1, 1, 1, 1, 1, 1, 2}, {0, 0, 0, 0, 0, 0, 0, 1}, {0}, 4, 1};
+    const aot_scatter_nd_params t = {16, 2, 1, 1, {4}, {1}};
+    static const int32_t x[4] = {1, 2, 3, 4}, u[2] = {5, 6};
+    check_case("checked");
+    for (int k = 0; k < 4; ++k) {
+        const int64_t index[2] = {-4, second[k]};
+        const aot_status read = k == 3 ? AOT_OK : AOT_OUT_OF_RANGE;
+        const aot_status written = k >= 2 ? AOT_OK : AOT_OUT_OF_RANGE;
+        int32_t y[5][4] = {{0}};
+        CHECK(aot_gather_checked(y[0], x, index, &g, 4, 8) == read);
+        CHECK(aot_gather_elements_checked(y[1], x, index, &e, 4, 8) == read);
+        CHECK(aot_gather_nd_checked(y[2], x, index, &n, 4) == read);
+        CHECK(aot_scatter_elements_checked(y[3], x, index, u, &s, 4, 8, AOT_SCATTER_NONE,
+                                           AOT_SCATTER_ANY) == written);
+        CHECK(aot_scatter_nd_checked(y[4], x, index, u, &t, 4, AOT_SCATTER_NONE, AOT_SCATTER_ANY) ==
+              written);
+        for (int i = 0; i < 5; ++i) {
+            const int wrote = (i < 3 ? read : written) == AOT_OK;
+            CHECK((y[i][0] != 0) == wrote);
+        }
+    }
+    check_free();
+}
+
 static void test_trilu(int E) {
     static const int64_t diagonals[] = {0, 1, -1, 3, -3, 100, -100, INT64_MAX, INT64_MIN};
     static const uint8_t zero[8] = {0};
@@ -339,5 +371,6 @@ int main(void) {
         }
     }
     test_tuples_reduce();
+    test_checked();
     return check_end();
 }

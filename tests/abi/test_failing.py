@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto
@@ -58,3 +59,75 @@ def test_extents_that_do_not_fit(tmp_path: Path) -> None:
     assert (a == 7).all() and (y == 7).all()
     assert outcome(out, [x, z], [a, y]) == L.OK
     assert np.array_equal(a, np.abs(x)) and np.array_equal(y, np.concatenate([x, x]) + 1)
+
+
+#: Per operator: its inputs by name with their shapes (indices are "i…"), attributes, and the sizes
+#: of the axes that the indices count in.
+INDEXED: dict[str, tuple[dict[str, list[int]], dict[str, int], list[int]]] = {
+    "Gather": ({"x": [4, 3], "i": [2]}, {}, [4]),
+    "GatherElements": ({"x": [4, 3], "i": [2, 3]}, {"axis": 1}, [3]),
+    "GatherND": ({"x": [4, 3], "i": [5, 2]}, {}, [4, 3]),
+    "ScatterElements": ({"x": [4, 3], "i": [2, 3], "u": [2, 3]}, {}, [4]),
+    "ScatterND": ({"x": [4, 3], "i": [5, 2], "u": [5]}, {}, [4, 3]),
+    "RotaryEmbedding": ({"x": [1, 2, 2, 8], "c": [5, 4], "s": [5, 4], "i": [1, 2]}, {}, [5]),
+    "TensorScatter": ({"x": [2, 6, 4], "u": [2, 2, 4], "i": [2]}, {}, [5]),
+}
+
+
+def test_an_index_beyond_its_axis(tmp_path: Path) -> None:
+    """Every operator that reads at an index says so; indices that are proven right are not checked,
+    and results that depend on all that is checked go straight to the caller's memory.
+    """
+    rows: list[Any] = [("Abs", "f", "a"), ("ArgMax", "f", "best", {"axis": 0, "keepdims": 0})]
+    rows += [("Gather", "f best", "top")]
+    shapes: dict[str, Any] = {"f": [4]}
+    ends: dict[str, Any] = {"a": [4], "top": None}
+    for name, (inputs, attributes, _) in INDEXED.items():
+        own = {f"{n}_{name}": shape for n, shape in inputs.items()}
+        rows.append((name, " ".join(own), f"y_{name}", attributes))
+        shapes |= own
+        ends[f"y_{name}"] = None
+    kinds = {n: TensorProto.INT64 for n in shapes if n.startswith("i_")}
+    proto = model(rows, shapes, ends, dtypes=kinds, opset=24)
+    bundle = aot.compile(proto, tmp_path / "o", name="net").build()
+    assert "AOT_OUT_OF_RANGE" in (bundle.out / "bundle/include/net.h").read_text()
+    kernels = [n["kernel"] for n in bundle.manifest["nodes"]]
+    assert kernels.count("aot_gather") == 1 and kernels.count("aot_gather_checked") == 1
+
+    ins = [np.zeros(s["shape"], s["dtype"]) for s in bundle.manifest["inputs"]]
+    outs = [np.full(s["shape"], 7, s["dtype"]) for s in bundle.manifest["outputs"]]
+    names = [s["name"] for s in bundle.manifest["inputs"]]
+    assert outcome(bundle.out, ins, outs) == L.OK
+    for name, (_, _, sizes) in INDEXED.items():
+        index = ins[names.index(f"i_{name}")].reshape(-1)
+        for place, size in enumerate(sizes):
+            least = 0 if name == "TensorScatter" else -size
+            for value, status in (
+                (size, L.OUT_OF_RANGE),
+                (least - 1, L.OUT_OF_RANGE),
+                (least, L.OK),
+            ):
+                index[-len(sizes) + place] = value
+                for out in outs:
+                    out[...] = 7
+                assert outcome(bundle.out, ins, outs) == status, (name, value)
+                assert status == L.OK or all((out == 7).all() for out in outs)
+            index[:] = 0
+
+
+def test_an_index_beyond_the_elements_of_a_run(tmp_path: Path) -> None:
+    """Of an axis whose size a run says, indices count in the elements there are."""
+    rows = [("Gather", "x i", "y"), ("GatherND", "x j", "z")]
+    kinds = {"i": TensorProto.INT64, "j": TensorProto.INT64}
+    proto = model(rows, {"x": ["L"], "i": ["M"], "j": [1, 1]}, {"y": ["M"], "z": [1]}, dtypes=kinds)
+    out = (
+        aot.compile(proto, tmp_path / "o", name="net", dims={"L": (0, 6), "M": (0, 4)}).build().out
+    )
+    x, y, z = np.arange(6, dtype=np.float32), np.full(4, 7, np.float32), np.full(1, 7, np.float32)
+    wanted = ((3, 2, L.OK), (3, -3, L.OK), (3, 3, L.OUT_OF_RANGE), (3, -4, L.OUT_OF_RANGE))
+    for length, index, status in wanted:
+        i, j = np.array([0, index]), np.array([[index]])
+        assert outcome(out, [x[:length], i, np.zeros_like(j)], [y, z]) == status
+        assert outcome(out, [x[:length], np.zeros_like(i), j], [y, z]) == status
+        assert status != L.OK or (y[1], z[0]) == (0, x[:length][index])
+    assert outcome(out, [x[:0], np.zeros(0, np.int64), np.zeros((1, 1), np.int64)], [y, z]) != L.OK

@@ -36,7 +36,8 @@ typedef enum aot_status {
     AOT_MORE = 21,        /* no error: the run goes on with more rows, or with the next step */
     AOT_BAD_ROWS = 22,    /* no rows are pushed, or more than the input has left */
     AOT_ABORTED = 23,     /* NAME_abort ended the run */
-    AOT_NO_THREADS = 24   /* threads could not be started: runs have one */
+    AOT_NO_THREADS = 24,  /* threads could not be started: runs have one */
+    AOT_OUT_OF_RANGE = 25 /* an index among the data points beyond its axis */
 } aot_status;
 
 /* One sentence in English; never NULL. */
@@ -92,6 +93,8 @@ static inline const char *aot_status_text(aot_status status) {
         return "the run was aborted";
     case AOT_NO_THREADS:
         return "threads could not be started: runs have one";
+    case AOT_OUT_OF_RANGE:
+        return "an index among the data points beyond its axis";
     default:
         return "unknown status";
     }
