@@ -279,8 +279,6 @@ def _advice(node: onnx.NodeProto) -> str:
 
 #: What to do about all operators of a domain, or one of them.
 _OF_DOMAINS = {
-    "com.microsoft.Tokenizer": "split the texts in the application, and name the words with "
-    "--cut-inputs WORDS:string",
     "com.microsoft.nchwc": "onnxruntime optimised the file for one processor: save it at the level "
     "ORT_ENABLE_EXTENDED",
     "ai.onnx.contrib": "onnxruntime-extensions reads texts and images so: do that in the "

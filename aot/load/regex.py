@@ -8,8 +8,9 @@ byte ahead is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -37,12 +38,14 @@ WORD_BYTES = frozenset(b for low, high in WORDS for b in range(low, high + 1))
 class Automaton:
     """From `state`, byte b leads to `table[state, classes[b]]`; it begins in 0, state 1 is a trap.
 
-    `accepts[state]` says whether a string that ends there matches.
+    `accepts[state]` says whether a string that ends there matches. Of a pattern that is searched
+    within texts, state 2 begins behind a byte of a word and 3 behind another one, and `accepts` has
+    three columns: at the end of the text, before a byte of a word, before another one.
     """
 
     classes: np.ndarray[tuple[int], np.dtype[np.uint8]]
     table: np.ndarray[tuple[int, int], np.dtype[np.uint16]]
-    accepts: np.ndarray[tuple[int], np.dtype[np.uint8]]
+    accepts: np.ndarray[Any, np.dtype[np.uint8]]
 
     def matches(self, text: bytes) -> bool:
         """Whether the whole text matches."""
@@ -50,6 +53,12 @@ class Automaton:
         for byte in text:
             state = int(self.table[state, self.classes[byte]])
         return bool(self.accepts[state])
+
+    @property
+    def apart(self) -> bool:
+        """Whether no match, the longest of its place, can be followed by another one at once."""
+        follows = self.accepts.any(1)[self.table] | (self.table[[0, 2, 3]] == 1).all(0)
+        return bool(follows[self.accepts.any(1)].all())
 
 
 @dataclass
@@ -82,9 +91,10 @@ class _Node:
 class _Reader:
     """Reads a pattern. Raises UnsupportedError for what RE2 has and this has not, or is wrong."""
 
-    def __init__(self, text: str) -> None:
-        """Read the pattern `text` from its start."""
+    def __init__(self, text: str, lines: bool = False) -> None:
+        """Read the pattern `text` from its start; with `lines` a dot matches the end of a line."""
         self.text, self.at = text, 0
+        self.dot: Ranges = ((0, LAST),) if lines else inverted(((10, 10),))
         self.depth = 0
 
     def fail(self, why: str) -> UnsupportedError:
@@ -165,7 +175,7 @@ class _Reader:
         if c == "[":
             return _Node("set", (), self.bracket())
         if c == ".":
-            return _Node("set", (), inverted(((10, 10),)))
+            return _Node("set", (), self.dot)
         if c in (BEGIN, END):
             return _Node(c)
         if c == "\\":
@@ -370,9 +380,30 @@ def _reach(net: _Net, states: frozenset[int], behind: int, ahead: int) -> list[i
     return sorted(found)
 
 
-def compile_regex(pattern: str) -> Automaton:
-    """The automaton of a pattern. Raises UnsupportedError, quoting it."""
-    reader, net = _Reader(pattern), _Net()
+def between(separators: Sequence[str]) -> str:
+    """A pattern for what stands between separators, which are patterns of one character.
+
+    Raises UnsupportedError for others.
+    """
+    found: list[tuple[int, int]] = []
+    for text in separators:
+        reader = _Reader(text, lines=True)
+        node = reader.choice()
+        while len(node.parts) == 1 and (node.kind == "row" or node.low > 0):
+            node = node.parts[0]
+        if node.kind != "set" or reader.at < len(text):
+            raise reader.fail("a separator that is no single character")
+        found += node.ranges
+    rest = inverted(merged(found))
+    codes = "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in rest)
+    return f"[{codes}]+" if rest else "a^"
+
+
+def compile_regex(pattern: str, within: bool = False) -> Automaton:
+    """The automaton of a pattern that matches a whole text, or what is `within` one, of which a dot
+    then matches every character. Raises UnsupportedError, quoting it.
+    """
+    reader, net = _Reader(pattern, within), _Net()
     try:
         tree = reader.choice()
         if reader.at < len(pattern):
@@ -384,10 +415,12 @@ def compile_regex(pattern: str) -> Automaton:
     examples = [int(np.argmax(classes == k)) for k in range(int(classes.max()) + 1)]
     # What is behind matters only as: nothing, a word byte, another byte.
     first, trap = (frozenset([0]), -1), (frozenset[int](), 0)
-    numbers = {first: 0, trap: 1}
     rows: list[list[int]] = []
-    accepts: list[bool] = []
-    order = [first, trap]
+    accepts: list[list[bool]] = []
+    inner = [(frozenset([0]), ord("a")), (frozenset([0]), 0)] if within else []
+    order = [first, trap, *inner]
+    numbers = {state: number for number, state in enumerate(order)}
+    ends = (-1, ord("a"), 0) if within else (-1,)
     while len(rows) < len(order):
         states, behind = order[len(rows)]
         row = []
@@ -402,9 +435,9 @@ def compile_regex(pattern: str) -> Automaton:
         if len(order) > MOST_STATES:
             raise reader.fail(f"more than {MOST_STATES} states")
         rows.append(row)
-        accepts.append(final in _reach(net, states, behind, -1))
-    table = np.array(rows, np.uint16)
-    return Automaton(classes, table, np.array(accepts, np.uint8))
+        accepts.append([final in _reach(net, states, behind, ahead) for ahead in ends])
+    table, found = np.array(rows, np.uint16), np.array(accepts, np.uint8)
+    return Automaton(classes, table, found if within else found[:, 0])
 
 
 def _byte_classes(net: _Net) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:

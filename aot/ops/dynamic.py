@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, F32, F64, S64, DType
 from aot.ir.graph_nodes import DYNAMIC, attribute, shape_of
@@ -282,6 +284,13 @@ def nms_to_kernel(c: Recorder, m: Match) -> None:
     heap = c.scratch(8 * max(boxes, 1), "heap")
     operands = (m.y, n, m.boxes, m.scores, m.most, m.iou, m.threshold, m.shape, heap, params)
     c.call("aot_nms_f32", *operands)
+
+
+@encodes("FillPadding", DYNAMIC)
+def fill_strings(s: Strings, node: ir.Node) -> None:
+    """Let a FillPadding of empty strings fill bytes with zeros."""
+    edit = s.editor(node)
+    edit.set_input(node, 2, edit.const(np.zeros(1, np.uint8), "zero"))
 
 
 @encodes("Compact", DYNAMIC)

@@ -25,6 +25,7 @@ operator("Compress", "x condition", traits=[Exact(), COUNTS], axis=AxisOf("x"))
 operator("NonMaxSuppression", "boxes scores most? iou? threshold?", traits=[COUNTS])
 operator("NonZero", "x", traits=[Exact(), COUNTS])
 operator("StringSplit", "x", traits=[COUNTS])
+operator("Tokenizer", "x", domain="com.microsoft", traits=[COUNTS])
 operator("Unique", "x", traits=[Exact(when=_sorts), COUNTS])
 for _name, _operands in (
     ("CenterCropPad", "x shape"),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from aot.ir.operators import OneOf
 from aot.load.encode_strings import Strings, encodes
 from aot.normalise.decompose import FLOAT, INT64
 from aot.ops.registry import op
-from aot.shapes.dynamic.rules import needed
+from aot.shapes.dynamic.dims import DynamicDims, refused
+from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, ints
 
@@ -80,12 +81,12 @@ def _pairs(steps: Sequence[int]) -> list[tuple[int, tuple[int, int]]]:
 def to_kernel(c: Recorder, m: Match) -> None:
     """Record aot_ngrams: how often each n-gram of the pool occurs in each row of x."""
     pool = np.array(m.pool_int64s, m.x.dtype.numpy)
-    count, places, weights = tables(m, len(pool))
+    number, places, weights = tables(m, len(pool))
     params = c.params(
         rows=1 if m.x.rank == 1 else m.x.shape[0],
         cols=m.x.shape[-1],
         width=m.y.shape[-1],
-        grams=count,
+        grams=number,
         skips=m.max_skip_count,
     )
     c.call(
@@ -137,6 +138,24 @@ def count_words(strings: Strings, node: ir.Node) -> None:
     strings.replace(
         node, strings.make(node, "TfIdfVectorizer", [place], FLOAT, shape_of(old), kept)
     )
+
+
+@dynamic("TfIdfVectorizer")
+def tfidf_dynamic(x: DynamicDims, node: ir.Node) -> None:
+    """TfIdfVectorizer of as many tokens as a run says: the padding becomes a token that no n-gram
+    has. Dynamic rows pass.
+    """
+    data = needed(node, 0)
+    rank, own = len(shape_of(data)), x.run_sizes(data)
+    if rank - 1 in own:
+        pool, texts = (attribute(node, f"pool_{k}", None) or () for k in ("int64s", "strings"))
+        if "" in texts:
+            raise refused(node, "counts empty strings among as many as a run says")
+        other: Any = next(i for i in count() if i not in pool)
+        if texts:
+            other = x.const(node, np.array([""], object), data)
+        node.replace_input_with(0, x.neutral(node, data, other, (rank - 1,)))
+    pass_on(x, node, {0: own[0]} if rank == 2 and 0 in own else {})
 
 
 @tfidf.cases

@@ -276,4 +276,85 @@ AOT_INLINE void aot_text_split(void *y, int64_t *counts, int64_t *longest, const
     }
 }
 
+typedef struct {
+    int64_t n;     /* strings of x */
+    int32_t most;  /* tokens that a string has room for */
+    int32_t width; /* classes of bytes: columns of the table */
+    int32_t least; /* code points of a token at least */
+    int32_t marks; /* 1: a token of byte 2 begins a string, one of byte 3 ends it */
+} aot_text_tokens_params;
+
+AOT_INLINE int aot_text_in_word(unsigned char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+}
+
+/* The end of the longest word of the automaton that begins at byte `at` of s, `at` without one. */
+AOT_INLINE size_t aot_text_longest(const unsigned char *s, size_t length, size_t at,
+                                   const uint16_t *table, const uint8_t *classes,
+                                   const uint8_t *accepts, int32_t width) {
+    uint16_t state = 0;
+    size_t end = at, k = at;
+    if (at > 0) {
+        state = aot_text_in_word(s[at - 1U]) != 0 ? 2 : 3;
+    }
+    while (k < length && state != 1) {
+        state = table[(size_t)state * (size_t)width + classes[s[k]]];
+        ++k;
+        if (accepts[state * 3U + (k == length ? 0U : aot_text_in_word(s[k]) != 0 ? 1U : 2U)] != 0) {
+            end = k;
+        }
+    }
+    return end;
+}
+
+/* Put s[size] behind the `count` tokens of a string that y[most][W] has. */
+AOT_INLINE int64_t aot_text_token(unsigned char *y, int64_t count, const unsigned char *s,
+                                  size_t size, int W) {
+    unsigned char *to = y + (size_t)count * (size_t)W;
+    (void)memcpy(to, s, size);
+    (void)memset(to + size, 0, (size_t)W - size);
+    return count + 1;
+}
+
+/* y[n][most][W] = the tokens of x[n][W], `pad`[W] behind them; longest[1] = the most that one has.
+   They are the longest words of the automaton from left to right (regex.py): state 0 begins, 2
+   behind a byte of a word and 3 behind another one, 1 is a trap, accepts[state][3] is for the end,
+   a byte of a word and another one ahead. No scratch. */
+AOT_INLINE void aot_text_tokens(void *y, int64_t *longest, const void *x, const uint16_t *table,
+                                const uint8_t *classes, const uint8_t *accepts, const void *pad,
+                                const aot_text_tokens_params *p, int W) {
+    static const unsigned char marks[2] = {2, 3};
+    unsigned char *to = (unsigned char *)y;
+    const unsigned char *s = (const unsigned char *)x;
+    longest[0] = 0;
+    for (int64_t i = 0; i < p->n; ++i, s += W, to += (size_t)p->most * (size_t)W) {
+        const size_t length = aot_text_length(s, W);
+        int64_t count = p->marks != 0 ? aot_text_token(to, 0, marks, 1, W) : 0;
+        size_t at = 0;
+        while (at < length && count < p->most - p->marks) {
+            const size_t end = aot_text_longest(s, length, at, table, classes, accepts, p->width);
+            size_t from = at;
+            int32_t codes = 0;
+            while (from < end) {
+                (void)aot_text_decode(s, length, &from);
+                ++codes;
+            }
+            if (codes >= p->least) {
+                count = aot_text_token(to, count, s + at, end - at, W);
+            }
+            from = at;
+            if (end == at) {
+                (void)aot_text_decode(s, length, &from);
+            }
+            at = end > at ? end : from;
+        }
+        count = p->marks != 0 ? aot_text_token(to, count, marks + 1, 1, W) : count;
+        /* Without any token there are no marks, either. */
+        longest[0] = count > longest[0] && count > 2 * p->marks ? count : longest[0];
+        for (; count < p->most; ++count) {
+            (void)memcpy(to + (size_t)count * (size_t)W, pad, (size_t)W);
+        }
+    }
+}
+
 #endif /* AOT_TEXT_H */

@@ -86,11 +86,3 @@ def test_probabilities(
     assert "prob_a" in said and "hint: train the classifier without them" in said
     without = {k: v for k, v in SVC.items() if not k.startswith("prob")}
     assert compiled((name, "x", "label y", without), "ai.onnx.ml", tmp_path, monkeypatch) == 0
-
-
-def test_a_tokenizer_is_cut_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    row = ("com.microsoft.Tokenizer", "x", "y", {"mark": 0, "pad_value": "#"})
-    assert compiled(row, "com.microsoft", tmp_path, monkeypatch) == 1
-    assert "--cut-inputs WORDS:string" in capsys.readouterr().err
