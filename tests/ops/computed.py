@@ -67,6 +67,9 @@ CASES: dict[str, list[Case]] = {
     "StringConcat": [case(np.array(["a"], object), np.array(["b", "c"], object))],
     "StringNormalizer": [case(np.array(["a", "b"], object), stopwords=["a"])],
     "StringSplit": [case(np.array(["a b", "c"], object))],
+    "Tokenizer": [
+        case(np.array(["a b", "c"], object), mark=0, mincharnum=1, pad_value="#", tokenexp="[a-z]+")
+    ],
     "Unique": [case(np.array([2, 1, 1, 0]))],
     "QuantizeLinear": [case(f32(3, 7), np.float32(0.01), np.int8(3))],
     "QLinearConv": [
