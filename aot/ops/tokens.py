@@ -93,9 +93,7 @@ def tokenizer_dynamic(x: DynamicDims, node: ir.Node) -> None:
     if x.run_sizes(data):
         raise refused(node, "gets strings whose number is known at run time only")
     if int(data.dtype or 0) != STRING or len(shape) not in (1, 2) or least < 1:
-        what = (
-            f"{data.dtype} {list(shape)}, mincharnum {least} (strings, 1 or 2 axes, 1 at least)"
-        )
+        what = f"{data.dtype} {list(shape)}, mincharnum {least} (strings, 1 or 2 axes, 1 at least)"
         raise ModelError(f"{title(node)}: {what}")
     pattern, found = _pattern(node)
     gap = int(found.apart)  # a byte between two tokens
