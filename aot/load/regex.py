@@ -57,8 +57,9 @@ class Automaton:
     @property
     def apart(self) -> bool:
         """Whether no match, the longest of its place, can be followed by another one at once."""
-        follows = self.accepts.any(1)[self.table] | (self.table[[0, 2, 3]] == 1).all(0)
-        return bool(follows[self.accepts.any(1)].all())
+        ends = np.max(self.accepts, axis=1) > 0
+        follows = ends[self.table] | np.all(self.table[[0, 2, 3]] == 1, axis=0)
+        return bool(follows[ends].all())
 
 
 @dataclass
