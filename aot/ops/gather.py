@@ -135,7 +135,7 @@ def proven(indices: ValueRef, extents: Sequence[int], least: int | None = None) 
 
 def call_checked(c: Recorder, kernel: str, sure: bool, *operands: Any, **said: Any) -> None:
     """Record a call of `kernel`, or unless indices are `sure` of the one that ends the run with
-    AOT_OUT_OF_RANGE.
+    AOT_OUT_OF_RANGE; both have the same parameters.
     """
     name = kernel if sure else f"{kernel}_checked"
     c.call(name, *operands, status=not sure, **{"header": f"{kernel}.h"} | said)

@@ -35,7 +35,6 @@ from aot.shapes.interval_analysis import (
     Rule as BoundsRule,
     bounds,
     in_steps,
-    positions,
     wrapping,
 )
 from aot.shapes.operands import lists, one, operands_fit, ranked
@@ -328,13 +327,6 @@ for _name in KINDS:
             yield case(full((1, 70001), 0.1), i64(1), const=(1,), rtol=1e-6)
             yield case(full((70001, 3), 0.125), i64(0), const=(1,), rtol=1e-6)
             yield case(f32(2, 0, 3), i64(1), const=(1,))
-
-
-@positions("ArgMax ArgMin")
-def arg_positions(node: ir.Node) -> tuple[int, int]:
-    """An ArgMax or ArgMin holds positions along its axis."""
-    shape = shape_of(needed(node, 0))
-    return 0, shape[int(attribute(node, "axis", 0))]
 
 
 def selects_first(node: ir.Node) -> bool:

@@ -81,10 +81,11 @@ def topk_to_kernel(c: Recorder, m: Match) -> None:
     c.call(kernel, y, m.indices, m.x, params, header="aot_topk.h")
 
 
-@positions("TopK")
-def topk_positions(node: ir.Node) -> tuple[int, int]:
-    """The second result of a TopK holds positions along its axis."""
-    return 1, shape_of(needed(node, 0))[int(attribute(node, "axis", -1))]
+@positions("TopK ArgMax ArgMin")
+def along_axis(node: ir.Node) -> tuple[int, int]:
+    """The second result of a TopK, and that of ArgMax and ArgMin, hold positions along an axis."""
+    second = int(node.op_type == "TopK")
+    return second, shape_of(needed(node, 0))[int(attribute(node, "axis", -second))]
 
 
 @topk.cases

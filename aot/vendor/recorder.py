@@ -423,9 +423,7 @@ class Recorder:
         params: Params | None = None
         for operand in operands:
             if isinstance(operand, ParamFields):
-                # A kernel that checks first has the parameters of the one that it calls.
-                ctype = f"{kernel.removesuffix('_checked')}_params"
-                params = Params(ctype, operand.fields)
+                params = Params(f"{kernel.removesuffix('_checked')}_params", operand.fields)
             elif isinstance(operand, StateHandle):
                 args.append(StateArg(operand.name))
             else:
