@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partition by cost beside oneDNN alone and portable C alone, one thread, in interleaved rounds.
+"""Partition by cost beside each library alone and portable C alone, one thread, in interleaved
+rounds.
 
     AOT_TEST_MODELS=<folder> [dnnl_ROOT=<prefix>] python benchmarks/cost.py [MODEL …]
 
 MODEL is as in benchmarks/host.py. Costs are measured first (`aotc tune`). A number is the median
-over rounds of a round's median of CPU time; the last column compares within rounds.
+over rounds of a round's median of CPU time; the last column compares within rounds, with the build
+that has the least median.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import json
 import os
 import tempfile
+from collections import Counter
 from pathlib import Path
 from statistics import median
 
@@ -21,17 +24,20 @@ from host import compiled, find, ours
 from aot.cli import main as aotc
 from aot.tools.samples import random_sample
 
-DEFAULT = ("mobilenetv2", "resnet50", "vgg16", "bert_tiny")
+DEFAULT = ("mobilenetv2", "resnet18", "squeezenet1_1", "bert_tiny", "mlperf_vww_f32")
+VENDORS = ("dnnl", "xnnpack", "cblas")
 
 
-def measure(name: str, work: Path, rounds: int) -> str:
+def measure(name: str, work: Path, vendors: list[str], rounds: int) -> str:
+    """The row of one network."""
     model = find(name, work)
     costs = str(work / "costs.json")
-    assert aotc(["tune", str(model.path), *model.options(), "--backend", "dnnl", "-o", costs]) == 0
-    by_cost = ["--backend", "dnnl", "--partition", "cost", "--tune", costs]
+    every = ["--backend", ",".join(vendors)]
+    assert aotc(["tune", str(model.path), *model.options(), *every, "-o", costs]) == 0
+    by_cost = [*every, "--partition", "cost", "--tune", costs]
     built = {
         "c": compiled(model, work / "c", []),
-        "dnnl": compiled(model, work / "dnnl", ["--backend", "dnnl"]),
+        **{v: compiled(model, work / v, ["--backend", v]) for v in vendors},
         "cost": compiled(model, work / "cost", by_cost),
     }
     files = []
@@ -43,30 +49,32 @@ def measure(name: str, work: Path, rounds: int) -> str:
     times: dict[str, list[float]] = {key: [] for key in built}
     keys = list(built)
     for k in range(rounds):
-        for key in keys[k % 3 :] + keys[: k % 3]:
+        start = k % len(keys)
+        for key in keys[start:] + keys[:start]:
             times[key].append(ours(built[key], files, runs))
-    ratio = median(
-        t / min(a, b) for t, a, b in zip(times["cost"], times["c"], times["dnnl"], strict=True)
-    )
+    best = min(keys[:-1], key=lambda key: median(times[key]))
+    ratio = median(a / b for a, b in zip(times["cost"], times[best], strict=True))
     manifest = json.loads((work / "cost" / "bundle" / "manifest.json").read_text())
-    taken = sum(n["backend"] == "dnnl" for n in manifest["nodes"])
+    taken = Counter(n["backend"] for n in manifest["nodes"])
+    calls = ", ".join(f"{taken[v]} {v}" for v in ("c", *vendors) if taken[v])
     ms = " | ".join(f"{median(times[key]):.3f}" for key in keys)
-    calls = len(manifest["nodes"])
-    regions = len(manifest["regions"])
-    return f"| {model.name} | {taken} of {calls} | {regions} | {ms} | {ratio:.2f} |"
+    return f"| {model.name} | {calls} | {len(manifest['regions'])} | {ms} | {ratio:.2f} |"
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("models", nargs="*", default=list(DEFAULT), metavar="MODEL")
+    p.add_argument("--vendors", default=",".join(VENDORS), help="libraries, with commas between")
     p.add_argument("--rounds", type=int, default=7)
     a = p.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
-    print("| model | calls of dnnl | regions | c ms | dnnl ms | cost ms | cost / best |")
-    print("|---|---|---|---|---|---|---|")
+    vendors = a.vendors.split(",")
+    columns = ["model", "calls of cost", "regions", *(f"{k} ms" for k in ("c", *vendors, "cost"))]
+    print("| " + " | ".join((*columns, "cost / best")) + " |")
+    print("|---" * (len(columns) + 1) + "|")
     for name in a.models:
         with tempfile.TemporaryDirectory() as folder:
-            print(measure(name, Path(folder), a.rounds), flush=True)
+            print(measure(name, Path(folder), vendors, a.rounds), flush=True)
 
 
 if __name__ == "__main__":

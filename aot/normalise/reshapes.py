@@ -19,7 +19,8 @@ FORMS = (Form("Reshape(Reshape(x, s), t)", "Reshape(x, t)"),)
 def reshapes(edit: Editor, options: LoadOptions) -> None:
     """Rewrite shape changers, skipping over chains of them."""
     for node in edit.graph:
-        if is_view(node):
+        # a view that changes no shape is a matter of `identities`
+        if is_view(node) and shape_of(operand(node, 0)) != shape_of(node.outputs[0]):
             source = operand(node, 0)
             while (before := producer(source)) is not None and is_view(before):
                 source = operand(before, 0)

@@ -35,7 +35,7 @@ reshape = op("Reshape", "x shape", traits=[SizedBy("shape"), Moves("x"), View()]
 squeeze = op("Squeeze", "x axes?", traits=[Moves("x"), View(), AxesOf("axes", "x")])
 unsqueeze = op("Unsqueeze", "x axes", traits=[Moves("x"), View()])
 flatten = op("Flatten", "x", traits=[Moves(), View()], axis=AxisOf("x", 1, end=True))
-hand_on = op("Identity", "x", traits=[Elementwise(), Moves()])
+hand_on = op("Identity", "x", traits=[Elementwise(), Moves(), View()])
 bit_cast = op("BitCast", "x", traits=[Elementwise(), Exact()], to=0)
 hand_on.layouts(follow)
 

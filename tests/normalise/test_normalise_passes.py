@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from aot.load import LoadOptions, load
 from aot.normalise import normalise
+from aot.vendor.cases import i64
 from needs import need_module
 from normalise_graphs import f32, gelu, model_of, node, only, run
 
@@ -335,6 +336,61 @@ def test_expand_before_a_broadcasting_operator_vanishes():
     shape = {"s": np.array([2, 3, 4], np.int64)}
     counts, _ = run(model_of(nodes, {"x": (3, 1), "z": (2, 3, 4)}, ["y"], shape))
     assert counts == {"Mul": 1}
+
+
+def test_an_expanded_mask_is_averaged_before_it_is_expanded():
+    """The pooling behind a transformer: masked rows count in neither sum."""
+    nodes = [
+        node("Unsqueeze", ["m", "two"], ["u"]),
+        node("Expand", ["u", "s"], ["e"]),
+        node("Cast", ["e"], ["c"], to=1),
+        node("Mul", ["x", "c"], ["p"]),
+        node("ReduceSum", ["p", "one"], ["t"], keepdims=0),
+        node("ReduceSum", ["c", "one"], ["n"], keepdims=0),
+        node("Clip", ["n", "least"], ["d"]),
+        node("Div", ["t", "d"], ["y"]),
+    ]
+    constants = {"two": i64(2), "one": i64(1), "s": i64(1, 4, 6), "least": np.float32(1e-9)}
+    inputs = {"m": (T.INT64, (1, 4)), "x": (1, 4, 6)}
+    counts, result = run(model_of(nodes, inputs, ["y"], constants))
+    assert counts == {"Reshape": 1, "Cast": 1, "Mul": 1, "ReduceSum": 2, "Clip": 1, "Div": 1}
+    assert tuple(only(result, "Clip").outputs[0].shape) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "keeps", "left"),
+    [
+        ((3, 1), [0], 1, {"ReduceMax", "Expand"}),
+        ((3, 1), [0], 0, {"ReduceMax", "Expand"}),
+        ((3, 1), [-1], 1, {"Expand", "ReduceMax"}),  # the axis that grows is reduced: it stays
+        ((1,), [0], 1, {"Expand", "ReduceMax"}),  # so does an Expand that adds an axis
+    ],
+)
+def test_an_expand_sinks_below_reductions_along_other_axes(shape, axes, keeps, left):
+    nodes = [
+        node("Expand", ["x", "s"], ["a"]),
+        node("ReduceMax", ["a", "r"], ["b"], keepdims=keeps),
+        node("Relu", ["b"], ["y"]),
+    ]
+    constants = {"s": i64(3, 4), "r": i64(*axes)}
+    counts, result = run(model_of(nodes, {"x": shape}, ["y"], constants))
+    assert set(counts) == left | {"Relu"}
+    sunk = axes == [0] and len(shape) == 2
+    assert (only(result, "Expand").inputs[0].is_graph_input()) != sunk
+
+
+def test_equal_casts_of_one_value_in_two_shapes_are_one():
+    nodes = [
+        node("Reshape", ["x", "s"], ["a"]),
+        node("Reshape", ["x", "t"], ["b"]),
+        node("Cast", ["a"], ["c"], to=7),
+        node("Cast", ["b"], ["d"], to=7),
+        node("ReduceSum", ["c"], ["y"], keepdims=0),
+        node("Neg", ["d"], ["z"]),
+    ]
+    constants = {"s": i64(3, 4), "t": i64(1, 12)}
+    counts, _ = run(model_of(nodes, {"x": (12,)}, ["y", "z"], constants))
+    assert counts == {"Cast": 1, "Reshape": 2, "ReduceSum": 1, "Neg": 1}
 
 
 def test_if_with_a_bound_condition_is_inlined():

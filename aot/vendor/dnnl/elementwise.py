@@ -144,6 +144,34 @@ def power_cases() -> Iterator[Case]:
     yield case(f32(2, 21, 3, 4), np.array([3.0], np.float32), const=(1,))
 
 
+def _reverse(m: Match) -> Act:
+    """The library's linear function (kind 17: alpha * x + beta) that subtracts from the constant
+    `m.e`.
+    """
+    return Act(17, -1.0, float(np.asarray(m.e.data).reshape(())))
+
+
+sub_from = declare("sub_from", ("e", "v"), lambda op, e, v: op.Sub(e, v))
+
+
+@sub_from.check
+def minuend_is_known(m: Match) -> Checks:
+    """Checks of a difference of floats: one constant, which adds no axis, minus a tensor."""
+    yield m.e.is_const and math.prod(m.e.shape) == 1, "the minuend is not one constant"
+    yield from floats(m.v, m.e)
+    yield m.y.shape == m.v.shape, f"a minuend of rank {m.e.rank}"
+
+
+_declare_unary(sub_from, _reverse)
+
+
+@sub_from.cases
+def sub_from_cases() -> Iterator[Case]:
+    """Sub(A, B) with one constant A."""
+    yield case(np.array(1.0, np.float32), f32(2, 21, 3, 4), const=(0,))
+    yield case(np.array([-2.5], np.float32), f32(3, 7), const=(0,))
+
+
 prelu = declare("prelu", ("x", "s"), lambda op, x, s: op.PRelu(x, s))
 
 
