@@ -16,7 +16,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.graph_nodes import array, attribute, operand, shape_of
 from aot.ir.operators import (
     Elementwise,
     Random,
@@ -95,5 +95,5 @@ def _reduce(edit: Editor, node: ir.Node) -> None:
         return
     axes = array(node.inputs[1]) if len(node.inputs) > 1 else None
     if axes is not None and axes.size:
-        rank = len(shape_of(node.inputs[0]))
+        rank = len(shape_of(operand(node, 0)))
         _sink(edit, node, 0, sorted({int(a) % rank for a in axes.ravel()}))
