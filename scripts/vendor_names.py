@@ -23,7 +23,7 @@ def summary(name: str) -> str:
     value = getattr(aot.vendor, name)
     if isinstance(value, DType):
         return f"The element type {value}."
-    documented = inspect.isclass(value) or inspect.isfunction(value)
+    documented = inspect.isclass(value) or inspect.isfunction(value) or inspect.ismodule(value)
     text = inspect.getdoc(value) or "" if documented else _comment(name)
     return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
 

@@ -19,7 +19,7 @@ from aot.ir.program import FieldValue
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _HEADER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.h\Z")
-_SOURCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.[chS]\Z")
+_SOURCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.([chS]|cpp)\Z")
 _TARGET = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(::[A-Za-z0-9_.-]+)?\Z")
 _PLAIN = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _.,:;()[]{}<>=+-*/|&#@!'~^$"
@@ -53,7 +53,7 @@ def _checked(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
 #: CMake such as `acme::npu`.
 ident = _checked(_IDENTIFIER, "a C identifier")
 header_name = _checked(_HEADER, "the name of a header")
-source_name = _checked(_SOURCE, "the name of a C file")
+source_name = _checked(_SOURCE, "the name of a C or C++ file")
 cmake_target = _checked(_TARGET, "the name of a CMake target")
 
 

@@ -110,8 +110,8 @@ def vendors_of(
         for name in backend.sources:
             path = f"{folder}{ctext.source_name(name)}"
             files[path] = _read(backend, name)
-            # Headers are in the bundle, too, but only C files are compiled.
-            sources += [path] if path.endswith(".c") else []
+            # Headers are in the bundle, too, but only C and C++ files are compiled.
+            sources += [path] if path.endswith((".c", ".cpp")) else []
         find = f"cmake/find_{ctext.ident(backend.name)}.cmake" if backend.find else ""
         if find:
             files[find] = _read(backend, backend.find)

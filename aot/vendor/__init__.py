@@ -8,8 +8,9 @@ the entry point `aotc.backends`. docs/new-backend.md lists the names.
 from aot.errors import BackendError, InternalError, UnsupportedError, UsageError, one_line
 from aot.ir.dtypes import BF16, F32, S8, U8, DType
 from aot.ir.layout import PLAIN, Layout
+from aot.vendor import images
 from aot.vendor.activations import ACTIVATIONS, Act
-from aot.vendor.arguments import Handle, Operand, StateHandle
+from aot.vendor.arguments import Handle, Operand
 from aot.vendor.backend import Backend, BackendOptions, Limits, Pattern, RegionView, Speed
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import channels_last
@@ -65,7 +66,6 @@ __all__ = [
     "Resize",
     "S8",
     "Speed",
-    "StateHandle",
     "TFLITE",
     "U8",
     "UnsupportedError",
@@ -83,6 +83,7 @@ __all__ = [
     "dequantised",
     "either",
     "f32",
+    "images",
     "multipliers",
     "one_line",
     "optional",

@@ -20,7 +20,6 @@ from aot.vendor import (
     Operand,
     Pattern,
     Recorder,
-    StateHandle,
     ValueRef,
     outside_of_quantised,
     wildcard,
@@ -74,7 +73,7 @@ def declare(
     return made
 
 
-def primitive(c: Recorder, create: str, *operands: Operand) -> StateHandle:
+def primitive(c: Recorder, create: str, *operands: Operand) -> Operand:
     """The object that `create(slots, session, operands...)` makes in NAME_init."""
     session = c.state("aot_dnnl_open", release="aot_dnnl_close", slots=SESSION_SLOTS)
     return c.state(create, session, *operands, release="aot_dnnl_release", slots=SLOTS)

@@ -20,9 +20,9 @@ from aot.vendor import (
     Match,
     MatrixProduct,
     NodeRef,
+    Operand,
     Pattern,
     Recorder,
-    StateHandle,
     ValueRef,
     WindowShape,
     case,
@@ -127,7 +127,7 @@ def ordered_bounds(m: Match) -> Checks:
 
 
 def run(
-    c: Recorder, m: Match, state: StateHandle, x: ValueRef, residual: ValueRef | None, work: Work
+    c: Recorder, m: Match, state: Operand, x: ValueRef, residual: ValueRef | None, work: Work
 ) -> None:
     """Record the call that executes the primitive `state` on x, with `work.scratch` bytes of
     scratch.

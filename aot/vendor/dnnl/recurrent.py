@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.vendor import F32, Case, Handle, Match, Pattern, Recorder, StateHandle, ValueRef, case, f32
+from aot.vendor import F32, Case, Handle, Match, Operand, Pattern, Recorder, ValueRef, case, f32
 from aot.vendor.dnnl.base import declare, floats, primitive
 
 Checks = Iterator[tuple[bool, str]]
@@ -97,7 +97,7 @@ def _kind(m: Match) -> int:
     return GRU_LINEAR if m.root.attr("linear_before_reset", 0) else GRU
 
 
-def _primitive(c: Recorder, m: Match, way: int, ends: bool) -> StateHandle:
+def _primitive(c: Recorder, m: Match, way: int, ends: bool) -> Operand:
     """The object of direction number `way`; `ends`: it leaves the last states."""
     kind = _kind(m)
     steps, batch, features = m.x.shape

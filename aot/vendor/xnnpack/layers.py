@@ -18,28 +18,13 @@ from aot.vendor import (
     QuantisedPool,
     Recorder,
     Resize,
-    ValueRef,
     activated,
-    channels_last,
     either,
+    images,
     quantised,
     wildcard,
 )
-from aot.vendor.xnnpack.base import (
-    FLOATS,
-    Checks,
-    Fields,
-    bounds_of,
-    codes,
-    declare,
-    extents,
-    image,
-    integers,
-    last,
-    run,
-    stored,
-    windows,
-)
+from aot.vendor.xnnpack.base import FLOATS, declare, run
 
 #: Operators of one operand by their numbers in aot_xnnpack.c; Mul is one of a value by itself.
 UNARY = (
@@ -64,51 +49,30 @@ EXACT, PLACES = (
 )
 
 
-def pool_fields(m: Match) -> Fields:
-    """Fields of a pooling node; without a window it is the whole image."""
-    return windows(m, m.pool, [int(k) for k in m.pool.attr("kernel_shape") or m.x.shape[2:]])
-
-
-def window_fits(m: Match) -> Checks:
-    """Checks of a window of two positions or more, each of which is in the image somewhere."""
-    auto, dtype = m.pool.attr("auto_pad", "NOTSET"), str(m.x.dtype)
-    indices = [v for v in m.pool.ir.outputs[1:] if v.name and (v.uses() or v.is_graph_output())]
-    kernel, pads, dilations = (pool_fields(m)[n] for n in ("kernel", "pad", "dilation"))
-    inside = min(pads) >= 0 and all(p < k for p, k in zip(pads, kernel[::-1] * 2, strict=False))
-    average, padded, dense = m.pool.op_type == "AveragePool", any(pads), max(dilations) == 1
-    return [
-        image(m),
-        (dtype in ("float32", "int8"), f"x is of {dtype} (needs float32 or int8)"),
-        (auto in ("NOTSET", "VALID"), f"auto_pad {auto!r} (needs explicit pads)"),
-        (not indices, "output 1 is used (only output 0 is computed)"),
-        (0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"),
-        (math.prod(kernel) > 1, "a window of one position"),
-        (inside, f"pads {list(pads)} (need to be smaller than the window {list(kernel)})"),
-        (dense or not (average or padded), f"dilations {list(dilations)} (need to be 1)"),
-        (not (average and padded and m.pool.attr("count_include_pad", 0)), "padding that counts"),
-    ]
-
-
 def to_pool(c: Recorder, m: Match) -> None:
     """Record pooling in windows."""
     int8, ends = m.x.dtype is S8, {"low": -128.0, "high": 127.0}
     kind = MAXIMUM + int8 if "Max" in m.pool.op_type else AVERAGE
-    run(c, m, "pool", [m.x], kind=kind, **pool_fields(m), **(ends if int8 else bounds_of(m)))
+    run(
+        c,
+        m,
+        "pool",
+        [m.x],
+        kind=kind,
+        **images.pool_fields(m),
+        **(ends if int8 else images.bounds_of(m)),
+    )
 
 
-def mean_fits(m: Match) -> Checks:
-    """Checks of a mean over all positions."""
-    axes = m.values.get("axes")
-    found = [] if axes is None or axes.data is None else sorted(np.ravel(axes.data) % m.x.rank)
-    whole = m.pool.op_type == "GlobalAveragePool" or found == list(range(2, m.x.rank))
-    return [image(m), (whole, f"axes {found} (needs all positions)")]
-
-
-def qmean_fits(m: Match) -> Checks:
+def qmean_fits(m: Match) -> images.Checks:
     """Checks of a mean of int8 over all positions."""
     windowed = "an average in windows (the library has it of unsigned values only)"
-    every = image(m), (m.pool.op_type != "AveragePool", windowed), *QuantisedPool.checks(m, (S8,))
-    return integers(m, QuantisedPool, every, lambda p: [within(MEANS, float(p.x.s / p.y.s))])
+    every = (
+        images.image(m),
+        (m.pool.op_type != "AveragePool", windowed),
+        *QuantisedPool.checks(m, (S8,)),
+    )
+    return images.integers(m, QuantisedPool, every, lambda p: [within(MEANS, float(p.x.s / p.y.s))])
 
 
 def within(powers: tuple[int, int], *quotients: float) -> tuple[bool, str]:
@@ -120,34 +84,9 @@ def within(powers: tuple[int, int], *quotients: float) -> tuple[bool, str]:
 def to_mean(c: Recorder, m: Match) -> None:
     """Record a mean over all positions, of floats or of quantised values."""
     found = QuantisedPool.of(m) if m.x.dtype is S8 else None
-    how = bounds_of(m) if found is None else codes(found.limits, found.x, found.y)
+    how = images.bounds_of(m) if found is None else images.codes(found.limits, found.x, found.y)
     kind = MEAN if found is None else MEAN_INT8
-    run(c, m, "pool", [m.x], macs=math.prod(m.x.shape), kind=kind, **stored(m), **how)
-
-
-def rows_axis(m: Match) -> int:
-    """The axis of the rows that an operator reads: channels of a PRelu, that of a Softmax."""
-    return 1 if m.root.op_type == "PRelu" else int(m.root.attr("axis", -1)) % max(m.x.rank, 1)
-
-
-def rows_fit(m: Match) -> Checks:
-    """Checks of a Softmax, or of a PRelu with constant slopes, along channels or the last axis."""
-    axis, slope, rank = rows_axis(m), m.values.get("slope"), m.x.rank
-    channels = (1, *m.x.shape[1:2], *(1,) * (rank - 2))
-    shape = channels if slope is None else (1,) * (rank - slope.rank) + slope.shape
-    constant = shape in (channels, (1,) * rank) and (slope is None or slope.is_const)
-    return [
-        (
-            rank > 0 and axis in (rank - 1, 1 if rank <= 5 else rank - 1),
-            f"axis {axis} of {list(m.x.shape)} (needs channels or the last)",
-        ),
-        (constant, f"a slope of {list(shape)} (needs constants, one for all or per channel)"),
-    ]
-
-
-def rows_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Channels last where rows are along them."""
-    return last("x", "y")(m, incoming, vlen) if rows_axis(m) < m.x.rank - 1 else {}
+    run(c, m, "pool", [m.x], macs=math.prod(m.x.shape), kind=kind, **images.stored(m), **how)
 
 
 def elements(c: Recorder, m: Match, op_type: str, slope: Operand = None, **fields: Any) -> None:
@@ -167,7 +106,7 @@ def elements(c: Recorder, m: Match, op_type: str, slope: Operand = None, **field
 
 def to_rows(c: Recorder, m: Match) -> None:
     """Record a Softmax or a PRelu."""
-    channels, n, slope = m.x.shape[rows_axis(m)], math.prod(m.x.shape), m.values.get("slope")
+    channels, n, slope = m.x.shape[images.rows_axis(m)], math.prod(m.x.shape), m.values.get("slope")
     each = np.zeros(1) if slope is None else np.ravel(slope.data)  # type: ignore[arg-type]
     given = c.const(np.ascontiguousarray(np.broadcast_to(each, channels), np.float32), "slope")
     elements(c, m, m.root.op_type, given, rows=n // channels, channels=channels)
@@ -177,11 +116,11 @@ def to_unary(c: Recorder, m: Match) -> None:
     """Record a function of every element, pad lanes included."""
     op_type, n = m.root.op_type, math.prod(m.x.layout.physical(m.x.shape))
     factor = float(np.float32(m.root.attr("alpha", FACTORS.get(op_type, 0.0))))
-    alpha, beta = (factor, 0.0) if op_type in FACTORS else bounds_of(m).values()
+    alpha, beta = (factor, 0.0) if op_type in FACTORS else images.bounds_of(m).values()
     elements(c, m, CLAMPS.get(op_type, op_type), rows=1, channels=n, alpha=alpha, beta=beta)
 
 
-def factor_fits(m: Match) -> Checks:
+def factor_fits(m: Match) -> images.Checks:
     """The check of a factor: that of an Elu is above 0."""
     alpha, least = float(m.root.attr("alpha", 1.0)), 0.0 if m.root.op_type == "Elu" else -math.inf
     return [(least < alpha < math.inf, f"alpha {alpha:g} (needs a finite one, of Elu above 0)")]
@@ -200,62 +139,45 @@ def _nearby(spec: Resize, plan: Any, flags: int) -> bool:
     return bool(np.abs(found - wanted).max(initial=0) < EXACT)
 
 
-def resize_fits(m: Match) -> Checks:
+def resize_fits(m: Match) -> images.Checks:
     """Checks of a linear Resize of positions."""
     spec, how = Resize.of(m), m.root.attr("coordinate_transformation_mode", "half_pixel")
     plain = spec.mode == "linear" and how != "tf_crop_and_resize" and not spec.antialias
     known = plain and all(ok for ok, _ in spec.checks()) and all(p.axis > 1 for p in spec.plans())
     text = f"mode {spec.mode!r}, positions {how!r} (needs linear ones that the library has)"
-    return [image(m), *spec.checks(), (known and resize_flags(m) is not None, text)]
+    return [images.image(m), *spec.checks(), (known and resize_flags(m) is not None, text)]
 
 
 def to_resize(c: Recorder, m: Match) -> None:
     """Record a bilinear Resize."""
-    run(c, m, "resize", [m.x], **stored(m), result=extents(m.y), flags=resize_flags(m) or 0)
-
-
-def pair_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Channels last as soon as one operand is; blocks where both have the result's shape."""
-    values = {n: v for n in "aby" if (v := m.values[n]) is not None and not v.is_const}
-    arriving = [incoming[n] for n in values if n != "y" and incoming[n].blocked]
-    whole = all(v.shape == m.y.shape for v in values.values()) and len(values) == 3
-    ranked = arriving and all(v.rank == m.y.rank for v in values.values())
-    if ranked and channels_last(m.y) in arriving:
-        return {n: channels_last(v) for n, v in values.items()}
-    return dict.fromkeys(values, Layout(arriving[0].block)) if whole and arriving else {}
-
-
-def operand(c: Recorder, m: Match, value: ValueRef) -> tuple[Operand, tuple[int, ...]]:
-    """An operand and its stored extents: constants are stored as the result is."""
-    shape = (1,) * (m.y.rank - value.rank) + value.shape
-    if not value.is_const:
-        return value, value.layout.physical(shape) or (1,)
-    data = np.asarray(value.data).reshape(shape or (1,))
-    data = np.moveaxis(data[:, None], 2, -1) if m.y.layout.blocked else data
-    return c.const(np.ascontiguousarray(data), "operand"), data.shape
+    run(
+        c,
+        m,
+        "resize",
+        [m.x],
+        **images.stored(m),
+        result=images.extents(m.y),
+        flags=resize_flags(m) or 0,
+    )
 
 
 def to_pair(c: Recorder, m: Match) -> None:
     """Record an operation of two tensors, of floats or of quantised values."""
     found = QuantisedPair.of(m) if "sy" in m.values else None
-    how = codes(found.limits, found.a, found.b, found.y) if found else bounds_of(m)
-    (a, left), (b, right) = (operand(c, m, v) for v in (m.a, m.b))
+    how = images.codes(found.limits, found.a, found.b, found.y) if found else images.bounds_of(m)
+    (a, left), (b, right) = (images.operand(c, m, v) for v in (m.a, m.b))
     whole, both = m.y.layout.physical(m.y.shape) or (1,), ((m.a, left), (m.b, right))
     places = [v for v, s in both if s == whole and not v.is_const and m.a.ir is not m.b.ir]
     how |= {"kind": PAIRS.index(m.op.op_type) + OF_INT8 * bool(found), "rank": len(whole)}
     run(c, m, "pair", [a, b], (), places, macs=math.prod(whole), a=left, b=right, **how)
 
 
-def pair_fits(m: Match) -> Checks:
-    """Checks of two tensors, one of which is computed."""
-    most = 5 if 3 <= m.y.rank <= 5 else 6
-    return [(m.y.rank <= most and not (m.a.is_const and m.b.is_const), f"rank {m.y.rank}")]
-
-
-def qpair_fits(m: Match) -> Checks:
+def qpair_fits(m: Match) -> images.Checks:
     """Checks of a sum or product of int8; quotients of scales that the library takes."""
     types = [(v.dtype is S8, f"an operand of {v.dtype} (needs int8)") for v in (m.a, m.b, m.y)]
-    return integers(m, QuantisedPair, [*QuantisedPair.checks(m), *types], lambda p: [_scales(p)])
+    return images.integers(
+        m, QuantisedPair, [*QuantisedPair.checks(m), *types], lambda p: [_scales(p)]
+    )
 
 
 def _scales(pair: QuantisedPair) -> tuple[bool, str]:
@@ -264,18 +186,18 @@ def _scales(pair: QuantisedPair) -> tuple[bool, str]:
 
 
 _x, _pair, _roi = wildcard("x"), tuple(map(wildcard, "ab")), ("roi", "scales", "sizes")
-_positions, _pool, _op = last("x", "y"), {"_outputs": ["pool"]}, {"_outputs": ["op"]}
+_positions, _pool, _op = images.last("x", "y"), {"_outputs": ["pool"]}, {"_outputs": ["op"]}
 for _name, _graph, _checks, _lower, _layouts in (
     (
         "pool",
         activated(
             either(OP.any_of("MaxPool", "AveragePool")(_x, **_pool), OP.GlobalMaxPool(_x, **_pool))
         ),
-        (*FLOATS, window_fits),
+        (*FLOATS, images.window_fits),
         to_pool,
         _positions,
     ),
-    ("qmaxpool", OP.MaxPool(_x, **_pool), (window_fits,), to_pool, _positions),
+    ("qmaxpool", OP.MaxPool(_x, **_pool), (images.window_fits,), to_pool, _positions),
     (
         "mean",
         activated(
@@ -284,7 +206,7 @@ for _name, _graph, _checks, _lower, _layouts in (
                 OP.ReduceMean(_x, wildcard("axes"), **_pool, _optional=1),
             )
         ),
-        (*FLOATS, mean_fits),
+        (*FLOATS, images.mean_fits),
         to_mean,
         _positions,
     ),
@@ -295,13 +217,13 @@ for _name, _graph, _checks, _lower, _layouts in (
         to_mean,
         _positions,
     ),
-    ("softmax", OP.Softmax(_x), (*FLOATS, rows_fit), to_rows, rows_layouts),
+    ("softmax", OP.Softmax(_x), (*FLOATS, images.rows_fit), to_rows, images.rows_layouts),
     (
         "prelu",
         OP.PRelu(_x, wildcard("slope")),
-        (*FLOATS, rows_fit),
+        (*FLOATS, images.rows_fit),
         to_rows,
-        rows_layouts,
+        images.rows_layouts,
     ),
     (
         "resize",
@@ -324,23 +246,23 @@ for _name, _graph, _checks, _lower, _layouts in (
     (
         "pair",
         activated(OP.any_of(*PAIRS[:4])(*_pair, **_op)),
-        (*FLOATS, pair_fits),
+        (*FLOATS, images.pair_fits),
         to_pair,
-        pair_layouts,
+        images.pair_layouts,
     ),
     (
         "extremum",
         OP.any_of(*PAIRS[4:])(*_pair, **_op),
-        (*FLOATS, pair_fits),
+        (*FLOATS, images.pair_fits),
         to_pair,
-        pair_layouts,
+        images.pair_layouts,
     ),
     (
         "qpair",
         quantised(activated(QuantisedPair.pattern(*PAIRS[:3]))),
-        (pair_fits, qpair_fits),
+        (images.pair_fits, qpair_fits),
         to_pair,
-        pair_layouts,
+        images.pair_layouts,
     ),
 ):
     declare(_name, _graph, _checks, _lower, _layouts)
