@@ -9,11 +9,12 @@ APT_RUN  := gcc libc6-dev make cmake python3-venv \
 APT_TEST := g++ abigail-tools zsh fish clang tcc libclang-rt-14-dev llvm git libdnnl-dev libopenblas-dev \
   libxnnpack-dev libpthreadpool-dev \
   qemu-system-misc qemu-user \
-  gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+  gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross \
   gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross \
   gcc-i686-linux-gnu libc6-dev-i386-cross
 # Libraries for arm64, which tests run under qemu-user: unpacked into build/arm64, not installed.
-ARM64_FULL := libxnnpack0 libxnnpack-dev libpthreadpool0 libpthreadpool-dev libcpuinfo0
+ARM64_FULL := libxnnpack0 libxnnpack-dev libpthreadpool0 libpthreadpool-dev libcpuinfo0 \
+  libarm-compute20 libarm-compute-dev
 # What only static analysis, the package for Cargo (260 MB) and proofs need.
 APT_FULL := clang-tidy cppcheck rustc cargo
 # A browser, and npm for what checks pages in it, unless Node.js of another source brings it: Debian's
@@ -74,6 +75,8 @@ full-tests: $(VENV)/.test build/axe build/arm64
 	AOT_FULL=1 $(PY) -m pytest -n $(JOBS)
 	$(PY) -m pytest tests/vendor/test_backend.py --backend accel_sim
 	$(PY) -m pytest tests/vendor/test_backend.py --backend xnnpack
+	acl_ROOT=$(CURDIR)/build/arm64 $(PY) -m pytest tests/vendor/test_backend.py --backend acl \
+	  --backend-target aarch64-linux
 	ort_ROOT=$$($(PY) -c 'import onnxruntime as o; print(o.__path__[0])') $(PY) -m pytest \
 	  tests/vendor/test_backend.py --backend ort:Conv+Gemm+MatMul+Softmax+Add+Sub+Mul+Max+Min+Relu+Exp+Tanh
 

@@ -99,6 +99,7 @@ def past_the_interface(root: Path, vendor: Path, package: str) -> list[str]:
 
 VENDORS = {
     "aot/vendor/accel_sim": "aot.vendor.accel_sim",
+    "aot/vendor/acl": "aot.vendor.acl",
     "aot/vendor/cblas": "aot.vendor.cblas",
     "aot/vendor/cmsis_nn": "aot.vendor.cmsis_nn",
     "aot/vendor/dnnl": "aot.vendor.dnnl",

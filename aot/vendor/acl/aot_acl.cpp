@@ -9,6 +9,7 @@
 #include <arm_compute/runtime/Tensor.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -25,10 +26,10 @@ namespace {
 using namespace arm_compute;
 using Curve = ActivationLayerInfo::ActivationFunction;
 
-/* A function with its tensors: operands, result, weights, bias. */
+/* A function with its tensors: operands, result, weights, bias; and what follows in place of y. */
 struct Object {
     Tensor a, b, y, w, bias;
-    std::unique_ptr<IFunction> function;
+    std::unique_ptr<IFunction> function, after;
 };
 
 void check(const Status &status) {
@@ -137,6 +138,17 @@ ActivationLayerInfo clamp(float low, float high) {
     return ActivationLayerInfo(Curve::LU_BOUNDED_RELU, std::min(high, most), std::max(low, -most));
 }
 
+/* Lets a function be followed by the clamp between two bounds. */
+void clamped(Object &object, float low, float high) {
+    const ActivationLayerInfo info = clamp(low, high);
+    std::unique_ptr<NEActivationLayer> function(new NEActivationLayer());
+    if (!info.enabled())
+        return;
+    check(NEActivationLayer::validate(object.y.info(), nullptr, info));
+    function->configure(&object.y, nullptr, info);
+    object.after = std::move(function);
+}
+
 template <typename Params> PadStrideInfo window(const Params *p) {
     const auto at = [](int32_t v) { return static_cast<unsigned>(v); };
     return PadStrideInfo(at(p->stride[1]), at(p->stride[0]), at(p->pad[3]), at(p->pad[1]),
@@ -192,20 +204,24 @@ aot_status aot_acl_pool(void **slots, const aot_acl_pool_params *p) {
                 ? PoolingLayerInfo(type, DataLayout::NHWC)
                 : PoolingLayerInfo(type, extents(p->kernel), DataLayout::NHWC, window(p), true);
         o.function = valid<NEPoolingLayer>(&o.a, &o.y, info);
+        clamped(o, p->low, p->high);
     });
 }
 
 aot_status aot_acl_pair(void **slots, const aot_acl_pair_params *p) {
     return made(slots, [&](Object &o) {
-        for (const auto &each : {std::make_pair(&o.a, p->a), std::make_pair(&o.b, p->b),
-                                 std::make_pair(&o.y, p->y)}) {
-            TensorShape shape;
-            for (int32_t i = 0; i < p->rank; ++i)
-                shape.set(static_cast<std::size_t>(i),
-                          static_cast<std::size_t>(each.second[p->rank - 1 - i]), false);
-            each.first->allocator()->init(TensorInfo(shape, 1, DataType::F32));
-        }
         Tensor *const a = &o.a, *const b = &o.b, *const y = &o.y;
+        const int32_t *const extents[] = {p->a, p->b, p->y};
+        for (int32_t i = 0; i < 3; ++i) {
+            Tensor &tensor = *std::array<Tensor *, 3>{a, b, y}[static_cast<std::size_t>(i)];
+            TensorShape shape;
+            for (int32_t axis = 0; axis < p->rank; ++axis)
+                shape.set(static_cast<std::size_t>(axis),
+                          static_cast<std::size_t>(extents[i][p->rank - 1 - axis]), false);
+            tensor.allocator()->init(TensorInfo(shape, 1, DataType::F32));
+            if (p->type != 0)
+                quantised(tensor, &p->scale[i], 1, p->zero[i]);
+        }
         const ConvertPolicy policy = ConvertPolicy::SATURATE;
         if (p->kind == 0)
             o.function = valid_pair<NEArithmeticAddition>(a, b, y, policy);
@@ -220,6 +236,7 @@ aot_status aot_acl_pair(void **slots, const aot_acl_pair_params *p) {
             o.function = valid_pair<NEElementwiseMax>(a, b, y);
         else
             o.function = valid_pair<NEElementwiseMin>(a, b, y);
+        clamped(o, p->low, p->high);
     });
 }
 
@@ -248,6 +265,8 @@ aot_status aot_acl_run(void **slots, void *y, const void *a, const void *b) {
             place(o.b, b);
         place(o.y, y, true);
         o.function->run();
+        if (o.after != nullptr)
+            o.after->run();
         if (o.y.info()->has_padding())
             copy(o.y, static_cast<char *>(y), true);
         return AOT_OK;

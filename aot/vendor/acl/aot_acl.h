@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Calls of Arm Compute Library, a C++ library, behind C functions. NAME_init makes a function of the
- * library per match, with its tensors, and packs its weights; a run gives the tensors their memory.
- * Channels are stored last. Where the library's kernels need padding around a tensor, the tensor
- * has memory of its own, to which or from which a run copies. */
+/* Calls of Arm Compute Library, a C++ library, behind C functions. NAME_init makes a function of
+ * the library per match, with its tensors, and packs its weights; a run gives the tensors their
+ * memory. Channels are stored last. Where the library's kernels need padding around a tensor, the
+ * tensor has memory of its own, to which or from which a run copies. */
 #ifndef AOT_ACL_H
 #define AOT_ACL_H
 
@@ -18,8 +18,8 @@ extern "C" {
 aot_status aot_acl_run(void **slots, void *y, const void *a, const void *b);
 void aot_acl_release(void **slots);
 
-/* Extents are height, width; channels are those of one group, which are one or as many as the
- * input has channels. `type` is 0 for float32, 1 for int8 values. */
+/* Extents are height, width; channels are those of one group. There is one group, or one of each
+ * channel of the input. `type` is 0 for float32, 1 for int8 values. */
 typedef struct {
     int32_t type;
     int32_t batch;
@@ -52,6 +52,8 @@ typedef struct {
     int32_t kernel[2];
     int32_t stride[2];
     int32_t pad[4]; /* top, right, bottom, left */
+    float low;
+    float high;
 } aot_acl_pool_params;
 aot_status aot_acl_pool(void **slots, const aot_acl_pool_params *p);
 
@@ -62,6 +64,11 @@ typedef struct {
     int32_t a[6];
     int32_t b[6];
     int32_t y[6];
+    int32_t type;
+    float low;
+    float high;
+    int32_t zero[3]; /* zero points: a, b, y */
+    float scale[3];
 } aot_acl_pair_params;
 aot_status aot_acl_pair(void **slots, const aot_acl_pair_params *p);
 

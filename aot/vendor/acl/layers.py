@@ -13,6 +13,7 @@ from aot.vendor import (
     Layout,
     Match,
     MatrixProduct,
+    QuantisedPair,
     QuantisedProduct,
     Recorder,
     activated,
@@ -22,6 +23,7 @@ from aot.vendor import (
     images,
     outside_of_quantised,
     quantised,
+    quantised_values,
     wildcard,
 )
 from aot.vendor.acl.base import declare, run
@@ -82,23 +84,43 @@ def to_dense(c: Recorder, m: Match) -> None:
 def product_fits(m: Match) -> images.Checks:
     """Checks of a product of int8 with symmetric weights."""
     conditions = *QuantisedProduct.checks(m, (S8,)), *QuantisedProduct.weights_symmetric(m)
-    return images.integers(m, QuantisedProduct, conditions, lambda p: ())
+    return images.integers(m, QuantisedProduct, conditions, lambda p: [requantised(p)])
+
+
+def requantised(p: QuantisedProduct) -> tuple[bool, str]:
+    """The condition of the factors of sums: the library's kernels only shift to the right."""
+    most = float((p.x.s * p.w.scale / p.y.s).max())
+    return most < 1, f"sums multiplied by {most:g} (needs less than 1)"
+
+
+def of_int8(found: QuantisedPair | QuantisedProduct) -> images.Fields:
+    """Fields of a function of int8 values; their bounds are said as floats, inf for none."""
+    operands = (found.a, found.b) if isinstance(found, QuantisedPair) else (found.x,)
+    codes = images.codes(found.limits, *operands, found.y)
+    for name, end, none in (("low", -128, -math.inf), ("high", 127, math.inf)):
+        real = (codes[name] - codes["zero"][-1]) * codes["scale"][-1]
+        codes[name] = none if codes[name] == end else real
+    return {**codes, "type": 1}
 
 
 def to_product(c: Recorder, m: Match) -> None:
-    """Record a product of quantised values; the bounds are those of the values as floats."""
+    """Record a product of quantised values."""
     found, rows = QuantisedProduct.of(m), math.prod(m.x.shape[:-1])
     w = found.w.stored
     fields = conv_fields(m) if found.window else rows_fields(rows, *w.shape[::-1])
-    codes = images.codes(found.limits, found.x, found.y)
-    ends = zip(("low", "high"), (-128, 127), (-math.inf, math.inf), strict=True)
-    step, zero = codes["scale"][1], codes["zero"][1]
-    codes |= {n: none if codes[n] == end else (codes[n] - zero) * step for n, end, none in ends}
     stored = stored_weights(w, fields["groups"] > 1) if found.window else w
     scales = np.broadcast_to(found.w.scale.reshape(-1), w.shape[:1]).astype(np.float32)
     b = c.const(found.bias.astype(np.int32), "b")
     given = c.const(np.ascontiguousarray(stored), "w"), b, c.const(scales, "scales")
-    run(c, m, "conv", [m.x], given, macs=images.macs_of(m, fields), **fields | codes, type=1)
+    run(
+        c,
+        m,
+        "conv",
+        [m.x],
+        given,
+        macs=images.macs_of(m, fields),
+        **fields | of_int8(found),
+    )
 
 
 def window_fits(m: Match) -> images.Checks:
@@ -113,13 +135,21 @@ def to_pool(c: Recorder, m: Match) -> None:
     fields = images.pool_fields(m)
     del fields["dilation"]
     kind = MAXIMUM if "Max" in m.pool.op_type else AVERAGE
-    run(c, m, "pool", [m.x], kind=kind, result=images.extents(m.y), **fields)
+    fields |= {"kind": kind, "result": images.extents(m.y), **images.bounds_of(m)}
+    run(c, m, "pool", [m.x], **fields)
 
 
 def to_mean(c: Recorder, m: Match) -> None:
     """Record a mean over all positions."""
     fields = {**images.stored(m), "kind": MEAN, "result": (1, 1)}
-    run(c, m, "pool", [m.x], macs=math.prod(m.x.shape), **fields)
+    run(c, m, "pool", [m.x], macs=math.prod(m.x.shape), **fields, **images.bounds_of(m))
+
+
+def qpair_fits(m: Match) -> images.Checks:
+    """Checks of a sum, a difference or a product of int8."""
+    types = [(v.dtype is S8, f"an operand of {v.dtype} (needs int8)") for v in (m.a, m.b, m.y)]
+    conditions = [*QuantisedPair.checks(m), *types]
+    return images.integers(m, QuantisedPair, conditions, lambda p: ())
 
 
 def to_unary(c: Recorder, m: Match) -> None:
@@ -140,8 +170,9 @@ def to_pair(c: Recorder, m: Match) -> None:
     both = (m.a, left), (m.b, right)
     places = [v for v, s in both if s == whole and not v.is_const and m.a.ir is not m.b.ir]
     shapes = {"rank": len(whole), "a": left, "b": right, "y": whole}
-    kind = PAIRS.index(m.root.op_type)
-    run(c, m, "pair", [a, b], (), places, macs=math.prod(whole), kind=kind, **shapes)
+    codes = of_int8(QuantisedPair.of(m)) if m.y.dtype is S8 else images.bounds_of(m)
+    fields = {"kind": PAIRS.index(m.op.op_type), **shapes, **codes}
+    run(c, m, "pair", [a, b], (), places, math.prod(whole), **fields)
 
 
 _x, _images, _pool = wildcard("x"), images.last("x", "y"), {"_outputs": ["pool"]}
@@ -150,6 +181,7 @@ _gemm = OP.Gemm(*map(wildcard, "abc"), _outputs=["node"], _optional=1)
 _conv = OP.Conv(*map(wildcard, "xwb"), _outputs=["conv"], _optional=1)
 _own = {"group": 5, "strides": [2, 1], "pads": [0, 1, 2, 0]}
 _kernels = [r for r in images.KERNELS if "group" not in r[2]]
+_kernels += [((2, 5, 1, 7), (4, 5, 1, 1), {}), ((1, 5, 1, 1), (4, 5, 1, 1), {})]
 _kernels += [((1, 5, 7, 9), (10, 1, 3, 2), _own), ((2, 8, 9, 9), (8, 1, 3, 3), {"group": 8})]
 for _name, _graph, _checks, _lower, _layouts, _cases in (
     (
@@ -166,7 +198,13 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         (images.conv_fits, groups_fit, product_fits),
         to_product,
         _images,
-        QuantisedProduct.conv_cases,
+        lambda: [
+            *QuantisedProduct.conv_cases(),
+            *(
+                QuantisedProduct.example(quantised_values(*shape), quantised_values(6, 5, 1, 1), 0)
+                for shape in ((1, 5, 1, 1), (2, 5, 1, 7), (1, 5, 7, 1))
+            ),
+        ],
     ),
     (
         "dense",
@@ -186,22 +224,32 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
     ),
     (
         "pool",
-        OP.any_of("MaxPool", "AveragePool")(_x, **_pool),
+        activated(OP.any_of("MaxPool", "AveragePool")(_x, **_pool)),
         (*FLOATS, window_fits),
         to_pool,
         _images,
-        lambda: [case(f32(*shape), **a) for shape, a in images.WINDOWS],
+        lambda: [case(f32(*shape), **images.of_node("pool", a)) for shape, a in images.WINDOWS],
     ),
     (
         "mean",
-        either(
-            OP.GlobalAveragePool(_x, **_pool),
-            OP.ReduceMean(_x, wildcard("axes"), **_pool, _optional=1),
+        activated(
+            either(
+                OP.GlobalAveragePool(_x, **_pool),
+                OP.ReduceMean(_x, wildcard("axes"), **_pool, _optional=1),
+            )
         ),
         (*FLOATS, images.mean_fits),
         to_mean,
         _images,
         lambda: [case(f32(*shape)) for shape in ((2, 21, 5, 6), (1, 3, 7))],
+    ),
+    (
+        "qpair",
+        quantised(activated(QuantisedPair.pattern(*PAIRS[:3]))),
+        (images.pair_fits, qpair_fits),
+        to_pair,
+        images.pair_layouts,
+        QuantisedPair.cases,
     ),
     (
         "softmax",
@@ -224,7 +272,7 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
     ),
     (
         "pair",
-        OP.any_of(*PAIRS)(wildcard("a"), wildcard("b")),
+        activated(OP.any_of(*PAIRS)(wildcard("a"), wildcard("b"), _outputs=["op"])),
         (*FLOATS, images.pair_fits),
         to_pair,
         images.pair_layouts,
