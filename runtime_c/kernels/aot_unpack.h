@@ -30,6 +30,19 @@
 #define AOT_UNPACK_RUN 16
 #define AOT_UNPACK_ZEROS 0x8000U /* marks the symbol for a run of zeros in the table */
 
+/* Whether words of four bytes are read and written at two addresses: of cores whose lowest byte
+ * comes first, those that need aligned addresses get a chance, too. */
+#if !defined(__GNUC__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#define AOT_UNPACK_WORDS(p, q) 0
+#define AOT_UNPACK_ALIGNED(p) (p)
+#elif defined(__ARM_FEATURE_UNALIGNED) || defined(__x86_64__)
+#define AOT_UNPACK_WORDS(p, q) 1
+#define AOT_UNPACK_ALIGNED(p) (p)
+#else
+#define AOT_UNPACK_WORDS(p, q) ((((uintptr_t)(p) | (uintptr_t)(q)) & 3U) == 0)
+#define AOT_UNPACK_ALIGNED(p) __builtin_assume_aligned(p, 4)
+#endif
+
 /* Where a stream is read. table: for each start of `longest` bits the code's
  * length, above the upper bits of its element (8 bits). `bit` counts from `codes` on. */
 typedef struct {
@@ -37,6 +50,8 @@ typedef struct {
     uint16_t *table;
     uint32_t bit, bytes; /* bytes: of codes */
     int32_t longest, low, zeros;
+    int32_t flat; /* 16 symbols of four bits: `base` and those behind it */
+    uint32_t base;
 } aot_unpack;
 
 /* Begins to read a stream of `bytes` bytes, AOT_UNPACK_HEAD or more; the table has room for
@@ -60,6 +75,8 @@ static AOT_NOINLINE AOT_UNUSED void aot_unpack_begin(aot_unpack *u, const void *
     for (s = 0; s < symbols; ++s) {
         ++next[(length[s >> 1] >> (4 * (s & 1))) & 15];
     }
+    u->flat = symbols == 16 && next[4] == 16 && longest == 4 && u->low == 0;
+    u->base = head[2];
     for (i = 1; i <= longest; ++i) {
         const int32_t count = next[i] << (longest - i);
         next[i] = at;
@@ -98,6 +115,42 @@ static AOT_NOINLINE AOT_UNUSED uint32_t aot_unpack_last(const aot_unpack *u) {
         word = word << 8 | (first + i < u->bytes ? u->codes[first + i] : 0U);
     }
     return word << (u->bit & 7U);
+}
+
+/* Elements of four bits, two in a byte, while the stream has them; returns their end. */
+AOT_INLINE uint8_t *aot_unpack_flat(aot_unpack *u, uint8_t *to, const uint8_t *end) {
+    const uint32_t base = u->base;
+    const int32_t there = (int32_t)(2 * u->bytes - u->bit / 4);
+    int32_t n = end - to < there ? (int32_t)(end - to) : there;
+    const uint8_t *from = u->codes + u->bit / 8;
+    n = n < 0 ? 0 : n;
+    u->bit += 4 * (uint32_t)n;
+    if (n > 0 && (u->bit / 4 - (uint32_t)n) % 2 != 0) {
+        *to++ = (uint8_t)(base + (*from++ & 15U));
+        --n;
+    }
+    for (; n >= 8 && AOT_UNPACK_WORDS(from, to); n -= 8, from += 4, to += 8) {
+        const uint32_t most = (base * 0x01010101U) & 0x7F7F7F7FU;
+        const uint32_t sign = (base * 0x01010101U) & 0x80808080U;
+        uint32_t word, high, even, odd, two[2];
+        (void)memcpy(&word, AOT_UNPACK_ALIGNED(from), 4);
+        high = word >> 4 & 0x0F0F0F0FU;
+        word &= 0x0F0F0F0FU;
+        even = (high & 0x00FF00FFU) | (word & 0x00FF00FFU) << 8;
+        odd = (high >> 8 & 0x00FF00FFU) | (word & 0xFF00FF00U);
+        /* No sum of a byte leaves it: the highest bit of the base comes behind the addition. */
+        two[0] = (((even & 0xFFFFU) | odd << 16) + most) ^ sign;
+        two[1] = ((even >> 16 | (odd & 0xFFFF0000U)) + most) ^ sign;
+        (void)memcpy(AOT_UNPACK_ALIGNED(to), two, 8);
+    }
+    for (; n >= 2; n -= 2, to += 2, ++from) {
+        to[0] = (uint8_t)(base + (*from >> 4));
+        to[1] = (uint8_t)(base + (*from & 15U));
+    }
+    if (n > 0) {
+        *to++ = (uint8_t)(base + (*from >> 4));
+    }
+    return to;
 }
 
 /* Elements of one byte without runs, while the stream is long enough; returns their end. */
@@ -159,7 +212,9 @@ static AOT_NOINLINE AOT_UNUSED void aot_unpack_take(aot_unpack *u, void *y, int3
                                                     int32_t runs) {
     uint8_t *to = (uint8_t *)y;
     const uint8_t *const end = to + n;
-    if (size == 1 && runs == 0) {
+    if (size == 1 && u->flat != 0) {
+        to = aot_unpack_flat(u, to, end);
+    } else if (size == 1 && runs == 0) {
         to = aot_unpack_bytes(u, to, end);
     }
     while (to != end) {

@@ -94,6 +94,33 @@ static void test_codes(int size, int low, int runs) {
     check_free();
 }
 
+/* Elements of four bits: the codes of 16 symbols of one length, at any base. */
+static void test_flat(int base, int cut) {
+    const int32_t n = 901, bytes = AOT_UNPACK_HEAD + 8 + (n + 1) / 2;
+    uint8_t *stream = some_elements(bytes, 1), *y = NEW(uint8_t, n), *want = NEW(uint8_t, n);
+    uint16_t *table = NEW(uint16_t, 1 << 4);
+    aot_unpack u;
+    int32_t done = 0;
+    check_case("four bits from %d on, in pieces from %d on", base, cut);
+    stream[0] = 4;
+    stream[1] = 0;
+    stream[2] = (uint8_t)base;
+    stream[3] = 15;
+    memset(stream + AOT_UNPACK_HEAD, 0x44, 8);
+    for (int32_t i = 0; i < n; ++i) {
+        want[i] = (uint8_t)(base + (stream[AOT_UNPACK_HEAD + 8 + i / 2] >> (i % 2 ? 0 : 4) & 15));
+    }
+    aot_unpack_begin(&u, stream, bytes, table, 4, 0);
+    CHECK(u.flat);
+    for (int step = cut; done < n; ++step) {
+        const int32_t count = n - done < step ? n - done : step;
+        aot_unpack_take(&u, y + done, count, 1, 0);
+        done += count;
+    }
+    same_bytes("y", y, want, (size_t)n);
+    check_free();
+}
+
 static void test_damaged(void) {
     for (int k = 0; k < 300; ++k) {
         const int32_t bytes = (int32_t)check_integer(AOT_UNPACK_HEAD, k % 2 ? 400 : 30);
@@ -117,6 +144,10 @@ int main(void) {
             test_codes(size, low, 0);
             test_codes(size, low, 1);
         }
+    }
+    for (int base = -128; base <= 112; base += 15) {
+        test_flat(base, 1);
+        test_flat(base, 64);
     }
     test_damaged();
     return check_end();

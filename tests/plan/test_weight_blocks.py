@@ -25,6 +25,7 @@ ARRAYS = {
     "bell": RNG.normal(0, 9, 5000).round().astype(np.int8),
     "flat": RNG.integers(-128, 128, 3000).astype(np.int8),
     "sparse": (RNG.normal(0, 40, 4096) * (RNG.random(4096) < 0.05)).astype(np.int8),
+    "four bits": RNG.integers(-8, 8, 3001).astype(np.int8),
     "zero": np.zeros(100, np.int8),
     "one": np.array([-128], np.int8),
     "biases": RNG.normal(0, 9000, 777).astype(np.int32),
@@ -51,6 +52,16 @@ def test_streams_are_near_the_entropy() -> None:
         made = encode(data, False)
         assert made is not None and made.data.nbytes * 8 < 1.05 * bits * data.size + 600
     assert encode(np.zeros(8, np.float64), False) is None
+
+
+def test_four_bits_stay_two_in_a_byte() -> None:
+    data = RNG.normal(0, 3, 4000).round().clip(-8, 7).astype(np.int8)
+    made, short = encode(data, True), encode(data, False)
+    assert made is not None and short is not None
+    assert made.flat and made.data.nbytes == 4 + 8 + 2000
+    assert not short.flat and short.data.nbytes < made.data.nbytes
+    ternary = encode((data > 3).astype(np.int8) - (data < -3).astype(np.int8), True)
+    assert ternary is not None and not ternary.flat  # a bit and a half
 
 
 def test_lengths_are_those_of_a_complete_code() -> None:

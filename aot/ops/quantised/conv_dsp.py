@@ -103,7 +103,7 @@ def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     Few channels, and depthwise ones that are no multiple of four, go to the portable kernel.
     """
     if conv.kind == "fc":
-        return plan_fc(conv, w.reshape(len(w), -1), bias)
+        return plan_fc(conv, w.reshape(len(w), -1), bias, objective)
     if (conv.kind == "conv" and conv.oc < 4) or (conv.kind == "dwconv" and conv.ic % 4 != 0):
         return conv_portable.plan(conv, w, bias, objective)
     if conv.kind == "dwconv":
@@ -138,9 +138,11 @@ def plan_depthwise(conv: QConv, w: Array, bias: Array) -> QCall:
     )
 
 
-def plan_fc(dense: QConv, w: Array, bias: Array) -> QCall:
+def plan_fc(dense: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """The call of a matrix product with constant weights [n, k] int8 and bias [n] int32."""
-    wide = is_wide(w, bias)
+    # Pairs that share a number would make -9 of -8, for which weights of four bits have no room.
+    four_bits = objective == "flash" and w.size > 0 and w.min() == -8 and w.max() < 8
+    wide = is_wide(w, bias) or bool(four_bits)
     scratch = 0 if dense.ic % 8 == 0 else round_up(dense.ic, 8)
     instance = {"CLIP": _clip(dense), "WIDE": int(wide)}
     deep = pack_weights(padded(w, 8, axis=1), wide)

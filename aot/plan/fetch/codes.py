@@ -18,10 +18,15 @@ from aot.ir.graph_nodes import Array
 
 #: As in aot_unpack.h.
 LONGEST, RUN, MOST_LOW = 11, 16, 24
+#: Symbols of a code whose codes have four bits each.
+FLAT = 16
 #: Upper bits of an element, at most, that have a symbol: int8.
 SYMBOL_BITS = 8
 #: Elements without lower bits are decoded faster: in a hurry others must be smaller by this share.
 FASTER = 0.03
+#: Bytes of elements of four bits each, to the shortest stream, up to which a hurry prefers them:
+#: they are decoded three times as fast.
+MUCH_FASTER = 1.4
 #: The largest constant that is tried, in bytes: larger ones take long to encode.
 MOST_BYTES = 1 << 24
 
@@ -39,6 +44,13 @@ class Stream:
     longest: int
     low: int
     runs: bool
+
+    @property
+    def flat(self) -> bool:
+        """Whether an element is four bits, two in a byte."""
+        return (self.size, self.longest, self.low, self.runs) == (1, 4, 0, False) and bool(
+            self.data[3] == FLAT - 1
+        )
 
     @property
     def slow(self) -> bool:
@@ -73,7 +85,7 @@ def encode(data: Array, hurry: bool) -> Stream | None:
     """The shortest stream of the array's elements; None for elements of another size, or too many.
 
     Elements of floats are taken as the integers that have their bits. In a `hurry` a stream that is
-    decoded faster may be a little longer.
+    decoded faster may be longer: weights of four bits stay such, unless most are equal.
     """
     size = data.dtype.itemsize
     if size not in (1, 2, 4) or not 0 < data.nbytes <= MOST_BYTES:
@@ -81,6 +93,11 @@ def encode(data: Array, hurry: bool) -> Stream | None:
     values = np.ravel(data).view(f"i{size}").astype(np.int64)
     ways = list(_ways(values, 8 * size))
     best = min(ways, key=lambda w: w.nbytes * (1 + FASTER * (hurry and (w.low > 0 or w.runs))))
+    base = int(values.min())
+    if hurry and size == 1 and int(values.max()) - base < FLAT:
+        none, lengths = np.zeros_like(values), np.full(FLAT, 4)
+        flat = _Way(values - base, none, lengths, base, 0, runs=False)
+        best = flat if flat.nbytes <= MUCH_FASTER * best.nbytes else best
     return _written(best, size)
 
 

@@ -35,8 +35,9 @@ from aot.plan.fetch.blocks import (
 from aot.plan.fetch.codes import Stream, encode
 
 #: The time of a program with codes, to that without: instructions of a multiplication, and of an
-#: element of a stream that is decoded in the fast loop, with lower bits, or in the slow one.
-SLOWER, MAC, FAST, LOWER, SLOW = 6, 1.3, 10, 15, 45
+#: element of a stream that is four bits, is decoded in the fast loop, with lower bits, or in the
+#: slow one.
+SLOWER, MAC, FLAT, FAST, LOWER, SLOW = 6, 1.3, 3, 10, 15, 45
 #: Multiplications per element from which decoding is no matter.
 OFTEN = 16
 #: Bytes of code that decodes elements of one byte, and in addition any; of a function that makes
@@ -100,7 +101,10 @@ def _candidates(program: Program, bound: int) -> Iterator[Candidate]:
                 continue
             stream = encode(data, call.macs < OFTEN * data.size)
             if stream is not None and stream.data.nbytes < data.nbytes:
-                cost = data.size * (SLOW if stream.slow else LOWER if stream.low else FAST)
+                each = (
+                    SLOW if stream.slow else LOWER if stream.low else FLAT if stream.flat else FAST
+                )
+                cost = data.size * each
                 saved, least = data.nbytes - stream.data.nbytes, data.nbytes // split.units
                 if stream.table + least <= room[index]:
                     yield Candidate(index, number, name, stream, saved, cost, split)
