@@ -85,7 +85,8 @@ class Target:
     (`system` "none") `port` names the start-up code (a folder of runtime_c/ports), `ldflags` go to
     the linker, `stack` is what the image reserves in bytes, and `tick_hz` the rate of the counter
     in emulated time at one instruction per nanosecond (0: it counts instructions). `simd` is the
-    integer vector unit that kernels of integer networks use (see SIMD; "" for none).
+    integer vector unit that kernels of integer networks use (see SIMD; "" for none). `cache` are
+    the bytes of a core's second-level cache, 0 where nobody measured that rows in it are faster.
 
     `levels` are further targets of the same family, for each of which the library has the kernels
     once more; init takes the last one whose units the CPU has (`--target x86-64:v2,v3`).
@@ -113,6 +114,7 @@ class Target:
     stack: int = 8192
     tick_hz: int = 0
     simd: str = ""
+    cache: int = 0
     levels: tuple[Target, ...] = ()
 
     @property
@@ -355,7 +357,7 @@ def _check_values(target: Target, where: str) -> None:
 _NAMING = "its name is the target's: letters, digits and . _ + -"
 _TUPLES = ("cflags", "requires", "packages", "emulator", "emulator_packages", "ldflags")
 _INTEGERS = ("vlen", "pointer_bits", "tick_hz")
-_SIZES = ("stack",)
+_SIZES = ("stack", "cache")
 
 
 def _check_board(values: Mapping[str, Any], table: Mapping[str, Any], where: str) -> None:

@@ -83,7 +83,8 @@ class Rowwise:
     of the argument that `window` names and makes the result with the last one; before r it is
     given `sums` bytes that are its own from the first row to the last. A step makes `batch` rows,
     which follow each other in memory, the first one `lead` less and the last one what is left; the
-    kernel is faster with `most` rows than with fewer.
+    kernel is faster with `most` rows than with fewer. `cost` is the time of all rows to that of the
+    whole result where memory is as fast for both, 0 where that is not known.
     """
 
     height: int
@@ -97,6 +98,7 @@ class Rowwise:
     batch: int = 1
     lead: int = 0
     most: int = 1
+    cost: float = 0.0
 
     @property
     def steps(self) -> int:

@@ -160,11 +160,18 @@ def rowwise(sizes: ConvShape, call: KernelCall, vlen: int, adds: bool) -> Rowwis
     planes = [Planes(k, ceil_div(sizes.oc, lanes), sizes.ow * lanes, "y_plane") for k in made]
     if "plain" in call.kernel:
         own = (("y0", -1, "row"), ("y1", -1, "next"), ("y_row0", -1, "row"))
-        return Rowwise(sizes.oh, made, fields=own, whole=(1,), planes=tuple(planes))
+        return Rowwise(sizes.oh, made, fields=own, whole=(1,), planes=tuple(planes), cost=1)
     planes.append(Planes(1, ceil_div(sizes.ic, vlen), sizes.iw * vlen, "x_plane"))
     window = Window(1, sizes.ih, sizes.kh, sizes.sh, sizes.dh, sizes.pt)
     fields = (("ih", -1, "rows"), ("pt", -1, "above"), ("oh", -1, "one"), ("y1", -1, "one"))
-    return Rowwise(sizes.oh, made, window, fields, planes=tuple(planes))
+    cost = 1.0
+    if "dwconv" not in call.kernel:
+        depth = sizes.kh * sizes.kw * sizes.ic // sizes.groups
+        family = (call.instance["P"], call.instance["O"])
+        blocks, pixels = ceil_div(sizes.oc, vlen), sizes.oh * sizes.ow
+        rows = sizes.oh * tile_cost(*family, sizes.ow, blocks, depth, vlen)
+        cost = rows / tile_cost(*family, pixels, blocks, depth, vlen)
+    return Rowwise(sizes.oh, made, window, fields, planes=tuple(planes), cost=cost)
 
 
 def conv_splits(sizes: ConvShape, call: KernelCall, vlen: int) -> tuple[Split, ...]:

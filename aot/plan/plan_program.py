@@ -26,6 +26,7 @@ from aot.plan.schedule import schedule
 from aot.plan.slices import apart
 from aot.plan.stack.declare import declared
 from aot.plan.statics import static_bytes
+from aot.plan.streaming.cached import cached
 from aot.plan.streaming.choose import choose
 from aot.plan.streaming.placed import place_rows
 from aot.plan.streaming.pushed import check_pushed, push
@@ -81,7 +82,11 @@ def _finished(
     program = stage("schedule", partial(order, readable(stage_outputs(program))), Program.text)
     check_program(program)
     by_rows = options.objective == "ram" or bool(options.push)
-    return stage("plan", partial(_planned, program, chip, effort, by_rows), _text)
+    # Threads and slices share whole calls, --ram decides on rows itself, and scalars wait for no
+    # cache.
+    whole = options.threads > 1 or options.slice_macs or options.ram or chip.vlen == 1
+    cache = chip.cache if options.objective == "latency" and not whole else 0
+    return stage("plan", partial(_planned, program, chip, effort, by_rows, cache), _text)
 
 
 def _scratch(program: Program) -> int:
@@ -92,11 +97,17 @@ def _scratch(program: Program) -> int:
     return max(sizes, default=0)
 
 
-def _planned(program: Program, chip: Target, effort: int, by_rows: bool) -> tuple[Program, Plan]:
-    """The program with its plan; `by_rows` with calls made row by row where that needs less."""
+def _planned(
+    program: Program, chip: Target, effort: int, by_rows: bool, cache: int
+) -> tuple[Program, Plan]:
+    """The program with its plan; `by_rows` with calls made row by row where that needs less, else
+    where what they hand on stays in a `cache` of so many bytes.
+    """
     plan = plan_memory(program, chip, effort=effort)
     check_plan(program, plan)
-    return streamed(program, plan, effort) if by_rows else (program, plan)
+    if not by_rows:
+        return in_rows(cached(program, cache), program, plan, effort) if cache else (program, plan)
+    return streamed(program, plan, effort)
 
 
 def _text(planned: tuple[Program, Plan]) -> str:
@@ -113,6 +124,15 @@ def streamed(program: Program, plan: Plan, effort: int, budget: int = 0) -> tupl
     made = choose(program, budget)
     if program.pushed:
         check_pushed(made)
+    return in_rows(made, program, plan, effort, budget)
+
+
+def in_rows(
+    made: Program, program: Program, plan: Plan, effort: int, budget: int = 0
+) -> tuple[Program, Plan]:
+    """`made`, which is `program` with segments, and its plan, if that arena is smaller than
+    `plan`'s, else the program with its plan; `effort` and `budget` as `streamed` takes them.
+    """
     if not made.segments:
         return program, plan
     found = place_rows(made, effort)

@@ -13,6 +13,7 @@ import onnx
 import pytest
 
 import aot
+from aot.target import load_target
 from quant_graphs import Net, feeds_of
 from streamed_graphs import Made, Value, random_network
 
@@ -31,11 +32,10 @@ def test_same_values_as_whole_tensors(seed: int, dtype: Any, accuracy: str, tmp_
     compare(random_network(seed, dtype), accuracy, tmp_path)
 
 
-def test_inverted_residuals_of_float16(tmp_path: Path) -> None:
-    """Convolutions, clipped, depthwise ones between them and sums are made by rows."""
-    half = np.float16
-    made = Made(5, half)
-    made.net, value = Net(x=(half, (1, 3, 24, 20))), ("x", (3, 24, 20))
+def inverted_residuals(dtype: Any, height: int, width: int) -> onnx.ModelProto:
+    """Convolutions, clipped, depthwise ones between them, and sums."""
+    made = Made(5, dtype)
+    made.net, value = Net(x=(dtype, (1, 3, height, width))), ("x", (3, height, width))
 
     def conv(value: Value, wide: int, size: int, stride: int = 1, clip: bool = True) -> Value:
         name, (channels, height, width) = value
@@ -43,7 +43,7 @@ def test_inverted_residuals_of_float16(tmp_path: Path) -> None:
         weights = made.weights(wide, channels // group, size, size)
         attrs = {"group": group, "strides": [stride] * 2, "pads": [size // 2] * 4}
         real = made.net.add("Conv", name, weights, **attrs)
-        real = made.net.add("Clip", real, half(0), half(0.5)) if clip else real
+        real = made.net.add("Clip", real, dtype(0), dtype(0.5)) if clip else real
         return real, (wide, -(-height // stride), -(-width // stride))
 
     value = conv(value, 16, 3, 2)
@@ -51,9 +51,29 @@ def test_inverted_residuals_of_float16(tmp_path: Path) -> None:
         inner = conv(conv(conv(value, 48, 1), 48, 3), 16, 1, clip=False)
         value = made.net.add("Add", inner[0], value[0]), value[1]
     y = made.net.add("GlobalAveragePool", value[0])
-    whole, rows = compare(made.net.model(**{y: half}), "normal", tmp_path)
+    return made.net.model(**{y: dtype})
+
+
+def test_inverted_residuals_of_float16(tmp_path: Path) -> None:
+    whole, rows = compare(inverted_residuals(np.float16, 24, 20), "normal", tmp_path)
     assert rows["by_rows"]
     assert rows["arena_bytes"] < whole["arena_bytes"] // 2
+
+
+def test_rows_that_stay_in_a_cache(tmp_path: Path) -> None:
+    """`--objective latency` makes what hands on values of more than six caches by rows.
+
+    A row is 84 pixels: a multiple of every tile.
+    """
+    model, base = inverted_residuals(np.float32, 160, 168), load_target("host").cpu
+    x, found = feeds_of(model)["x"], []
+    for cache in (0, 144 * 1024):
+        chip = tmp_path / "chip.toml"
+        chip.write_text(f'base = "{base}"\ncache = {cache}\n')
+        bundle = aot.compile(model, tmp_path / str(cache), name="net", target=str(chip))
+        assert bool(bundle.manifest["memory"].get("by_rows")) == bool(cache)
+        found.append(np.asarray(bundle.build().load()(x)))
+    np.testing.assert_array_equal(*found)
 
 
 def compare(model: onnx.ModelProto, accuracy: str, tmp_path: Path) -> list[dict[str, Any]]:
