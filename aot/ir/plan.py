@@ -49,6 +49,7 @@ class Plan:
         """Whether blocks of channels cost at most 2 % or 4 KiB beyond the elements that count and
         `scratch`, bytes that calls need for themselves."""
         logical = self.logical_bound_bytes
+        # In a small arena 2 % is less than one block of channels.
         return self.lower_bound_bytes - scratch <= max(1.02 * logical, logical + 4096)
 
     def text(self) -> str:

@@ -88,6 +88,7 @@ def curve(m: Match, found: QuantisedProduct) -> Curve | None:
     x, y, w = found.x.signed(), found.y.signed(), found.w
     furthest = max(abs(end - x.z) for end in x.range)
     total = np.abs(w.data).reshape(len(w.data), -1).sum(axis=1) * furthest + np.abs(found.bias)
+    # With weights of nothing but zeros there would be no range to cut into pieces.
     reach = max(float((total * float(x.s) * w.scale.astype(np.float64)).max()), 1e-30)
     ends = _ends(m, y, reach)
     if ends is None or not ends[0] < ends[1]:

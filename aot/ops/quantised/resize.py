@@ -285,6 +285,7 @@ def fixed_error(found: Tables, bits: int) -> int:
     (a, b, c), taps = found.rows, found.taps
     single = taps[0] * b * c + a * taps[1] * c + a * b * taps[2] + taps[0] * taps[1] * c
     last = 2.0 ** -(WEIGHT_BITS + 1)
+    # The weights are rounded, too: 1 % stands for the product of two such errors.
     off = single * last * 1.01 + math.prod(taps) * 2.0 ** -(bits + 1)
     whole: int = math.ceil(off * DISTANCE * 2.0**bits) + 1
     return whole

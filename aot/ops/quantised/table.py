@@ -140,6 +140,7 @@ def made(m: Match) -> Pieces | None:
         return None
     scaled = in_steps(result, y)
     bottom, top = (end - y.z for end in y.range)
+    # Within half a step of the ends, so that what saturates stays at the end after rounding.
     smooth = np.clip(np.nan_to_num(scaled.astype(np.float64), nan=0.0), bottom - 0.4, top + 0.4)
     return smallest(smooth + y.z, quantised_from(scaled, y), y.dtype.numpy)
 

@@ -39,6 +39,7 @@ class Pricing:
     @property
     def optimal(self) -> bool:
         """Whether no partition is cheaper."""
+        # Equal costs are sums in several orders, which may differ by their rounding.
         return not self.doubts and abs(self.total - self.bound) <= 1e-9 * self.bound + 1e-9
 
     def text(self) -> str:

@@ -139,6 +139,7 @@ def _same(found: Resize, plan: Any, name: str, position: Any, linear: bool) -> b
     if linear:
         there = there - 0.5 if name == "half_pixel" else there
         return bool(np.allclose(np.clip(found.positions(plan), 0, None), np.clip(there, 0, None)))
+    # A quotient of whole numbers may lie a rounding below the whole number that it is.
     nearest = np.floor(there + 0.5) if name == "align_corners" else np.floor(there + 1e-9)
     return np.array_equal(found.nearest(plan), np.clip(nearest, 0, plan.source - 1))
 
