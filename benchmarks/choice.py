@@ -18,12 +18,12 @@ from pathlib import Path
 from statistics import median
 
 import onnx
-from host import compiled, find, ours
+from cost import every_way
+from host import fed, find, interleaved, ours
 from onnx import shape_inference
 from onnx.utils import Extractor
 
 from aot.cli import main as aotc
-from aot.tools.samples import random_sample
 
 DEFAULT = ("squeezenet1_1", "mobilenetv2", "resnet18", "bert_tiny")
 LEAST, MOST = 3, 12
@@ -62,27 +62,15 @@ def measure(name: str, part: onnx.ModelProto, work: Path, rounds: int) -> tuple[
     costs = str(work / "costs.json")
     command = ["tune", str(path), "--backend", "dnnl", "-o", costs, "--rounds", "3", "-q"]
     assert aotc(command) == 0
-    by_cost = ["--backend", "dnnl", "--partition", "cost", "--tune", costs]
-    built = {
-        "c": compiled(model, work / "c", []),
-        "dnnl": compiled(model, work / "dnnl", ["--backend", "dnnl"]),
-        "cost": compiled(model, work / "cost", by_cost),
-    }
-    files = []
-    for i, array in enumerate(random_sample(built["c"].inputs, None).inputs):
-        (work / f"{i}.bin").write_bytes(array.tobytes())
-        files += ["--input", f"{i}={work / f'{i}.bin'}"]
+    built = every_way(model, work, ["dnnl"], costs)
+    files, _ = fed(built["c"], work)
     runs = int(min(2000, max(5, 60 / max(0.001, ours(built["c"], files, 20)))))
-    times: dict[str, list[float]] = {key: [] for key in built}
-    keys = list(built)
-    for k in range(rounds):
-        for key in keys[k % 3 :] + keys[: k % 3]:
-            times[key].append(ours(built[key], files, runs))
-    ms = {key: median(t) for key, t in times.items()}
+    timers = {key: (lambda b=b: ours(b, files, runs)) for key, b in built.items()}
+    ms = {key: median(t) for key, t in interleaved(timers, rounds).items()}
     best = min(ms.values())
     ops = Counter(n.op_type for n in part.graph.node)
     shown = ", ".join(f"{n} {op}" if n > 1 else op for op, n in ops.items())
-    numbers = " | ".join(f"{1e3 * ms[key]:.1f}" for key in keys)
+    numbers = " | ".join(f"{1e3 * ms[key]:.1f}" for key in built)
     return f"| {name} | {shown} | {numbers} | {ms['cost'] / best:.2f} |", ms["cost"] / best
 
 

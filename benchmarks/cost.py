@@ -19,13 +19,23 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
-from host import compiled, find, ours
+from host import RealModel, compiled, fed, find, interleaved, ours
 
 from aot.cli import main as aotc
-from aot.tools.samples import random_sample
+from aot.tools.run import Built
 
 DEFAULT = ("mobilenetv2", "resnet18", "squeezenet1_1", "bert_tiny", "mlperf_vww_f32")
 VENDORS = ("dnnl", "xnnpack", "cblas")
+
+
+def every_way(model: RealModel, work: Path, vendors: list[str], costs: str) -> dict[str, Built]:
+    """The model in portable C, for each vendor, and by the table of costs in the file `costs`."""
+    by_cost = ["--backend", ",".join(vendors), "--partition", "cost", "--tune", costs]
+    return {
+        "c": compiled(model, work / "c", []),
+        **{v: compiled(model, work / v, ["--backend", v]) for v in vendors},
+        "cost": compiled(model, work / "cost", by_cost),
+    }
 
 
 def measure(name: str, work: Path, vendors: list[str], rounds: int) -> str:
@@ -34,24 +44,12 @@ def measure(name: str, work: Path, vendors: list[str], rounds: int) -> str:
     costs = str(work / "costs.json")
     every = ["--backend", ",".join(vendors)]
     assert aotc(["tune", str(model.path), *model.options(), *every, "-o", costs]) == 0
-    by_cost = [*every, "--partition", "cost", "--tune", costs]
-    built = {
-        "c": compiled(model, work / "c", []),
-        **{v: compiled(model, work / v, ["--backend", v]) for v in vendors},
-        "cost": compiled(model, work / "cost", by_cost),
-    }
-    files = []
-    for i, array in enumerate(random_sample(built["c"].inputs, None).inputs):
-        (work / f"{i}.bin").write_bytes(array.tobytes())
-        files += ["--input", f"{i}={work / f'{i}.bin'}"]
+    built = every_way(model, work, vendors, costs)
+    files, _ = fed(built["c"], work)
     once = ours(built["c"], files, 3)
     runs = int(min(300, max(5, 300 / max(0.01, once))))
-    times: dict[str, list[float]] = {key: [] for key in built}
-    keys = list(built)
-    for k in range(rounds):
-        start = k % len(keys)
-        for key in keys[start:] + keys[:start]:
-            times[key].append(ours(built[key], files, runs))
+    timers = {key: (lambda b=b: ours(b, files, runs)) for key, b in built.items()}
+    times, keys = interleaved(timers, rounds), list(built)
     best = min(keys[:-1], key=lambda key: median(times[key]))
     ratio = median(a / b for a, b in zip(times["cost"], times[best], strict=True))
     manifest = json.loads((work / "cost" / "bundle" / "manifest.json").read_text())

@@ -23,10 +23,9 @@ from statistics import median
 
 import numpy as np
 from dnnl_chain import Chain
-from host import compiled, find, ours, session, theirs
+from host import compiled, fed, find, interleaved, ours, session, theirs
 
 from aot.tools.run import Built, execute
-from aot.tools.samples import random_sample
 
 DEFAULT = ("resnet18", "resnet50", "mobilenetv2", "squeezenet1_1")
 
@@ -66,13 +65,8 @@ def measure(name: str, work: Path, rounds: int) -> str:
     vendor = compiled(model, work / "dnnl", ["--backend", "dnnl"])
     portable = compiled(model, work / "c", [])
     chain = None if model.options() else chained(model.path, work / "chain")
-    sample = random_sample(vendor.inputs, None)
-    files, paths = [], []
-    for i, array in enumerate(sample.inputs):
-        paths.append(work / f"{i}.bin")
-        paths[i].write_bytes(array.tobytes())
-        files += ["--input", f"{i}={paths[i]}"]
-    feeds = {s.name: a for s, a in zip(vendor.inputs, sample.inputs, strict=True)}
+    files, feeds = fed(vendor, work)
+    first = work / "0.bin"
     other = session(model)
     runs = int(min(100, max(5, 300 / max(0.01, theirs(other, feeds, 3)))))
     timers = {
@@ -81,15 +75,11 @@ def measure(name: str, work: Path, rounds: int) -> str:
         "onnxruntime": lambda: theirs(other, feeds, runs),
     }
     if chain is not None:
-        timers["chain"] = lambda: chain.run(paths[0], runs)
-        chain.run(paths[0], 1)
-        want = np.ravel(execute(vendor, sample.inputs)[0])
+        timers["chain"] = lambda: chain.run(first, runs)
+        chain.run(first, 1)
+        want = np.ravel(execute(vendor, tuple(feeds.values()))[0])
         np.testing.assert_allclose(chain.result(), want, rtol=1e-3, atol=1e-4 * abs(want).max())
-    times: dict[str, list[float]] = {key: [] for key in timers}
-    for k in range(rounds):
-        for i in range(len(timers)):
-            key = list(timers)[(i + k) % len(timers)]
-            times[key].append(timers[key]())
+    times = interleaved(timers, rounds)
     return row(model.name, work / "dnnl", times, reorders(vendor, files))
 
 

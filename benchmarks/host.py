@@ -16,6 +16,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -89,15 +90,30 @@ def theirs(s: ort.InferenceSession, feeds: dict[str, np.ndarray], runs: int) -> 
     return median(times[2:]) / 1e6
 
 
+def fed(built: Built, folder: Path) -> tuple[list[str], dict[str, np.ndarray]]:
+    """(options by which the program reads a random sample, written to `folder`; it by name)."""
+    files, feeds = list[str](), {}
+    arrays = random_sample(built.inputs, None).inputs
+    for i, (spec, array) in enumerate(zip(built.inputs, arrays, strict=True)):
+        (folder / f"{i}.bin").write_bytes(array.tobytes())
+        files += ["--input", f"{i}={folder / f'{i}.bin'}"]
+        feeds[spec.name] = array
+    return files, feeds
+
+
+def interleaved(timers: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """The times of each timer, one a round; every round begins with another timer."""
+    times: dict[str, list[float]] = {key: [] for key in timers}
+    for k in range(rounds):
+        for i in range(len(timers)):
+            key = list(timers)[(i + k) % len(timers)]
+            times[key].append(timers[key]())
+    return times
+
+
 def measure(model: RealModel, work: Path, rounds: int, options: list[str]) -> Result:
     built = compiled(model, work / f"{model.name}.out", options)
-    sample = random_sample(built.inputs, None)
-    files = []
-    for i, array in enumerate(sample.inputs):
-        path = work / f"{model.name}.{i}.bin"
-        path.write_bytes(array.tobytes())
-        files += ["--input", f"{i}={path}"]
-    feeds = {s.name: a for s, a in zip(built.inputs, sample.inputs, strict=True)}
+    files, feeds = fed(built, built.out)
     other = session(model)
     runs = int(min(200, max(5, 400 / max(0.01, theirs(other, feeds, 3)))))
     pairs = []

@@ -20,10 +20,9 @@ from statistics import median
 
 import numpy as np
 import onnxruntime as ort
-from host import compiled, find
+from host import compiled, fed, find
 
 from aot.tools.run import Built, start
-from aot.tools.samples import random_sample
 
 DEFAULT = ("resnet50", "minilm_l3_v512", "ultraface_rfb320")
 #: The load of a machine on which nothing else runs.
@@ -51,18 +50,12 @@ def row(name: str, threads: int, rounds: int, target: str, work: Path) -> str:
     """A line of the table, without the name of the model."""
     model = find(name, work)
     built = compiled(model, work / "out", ["--target", target, "--threads", str(threads)])
-    sample = random_sample(built.inputs, None)
-    files = []
-    for i, array in enumerate(sample.inputs):
-        path = work / f"{i}.bin"
-        path.write_bytes(array.tobytes())
-        files += ["--input", f"{i}={path}"]
+    files, feeds = fed(built, work)
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 4
     path, providers = str(model.path), ["CPUExecutionProvider"]
     session = ort.InferenceSession(path, options, providers=providers)
-    feeds = {s.name: a for s, a in zip(built.inputs, sample.inputs, strict=True)}
     if (load := os.getloadavg()[0]) >= IDLE:
         return f"not measurable: load {load:.2f}"
     runs = int(min(100, max(5, 300 / ours(built, files, 3, 1))))

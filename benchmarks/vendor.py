@@ -19,14 +19,13 @@ from statistics import median
 
 import onnxruntime
 from dnnl import regions
-from host import RealModel, compiled, find, ours, session, theirs
+from host import RealModel, compiled, fed, find, interleaved, ours, session, theirs
 
 from aot.load import load
 from aot.normalise import normalise
 from aot.ops.registry import load_all
 from aot.options import Options
 from aot.partition.claims import load_options
-from aot.tools.samples import random_sample
 
 DEFAULT = {
     "xnnpack": ("mobilenetv2", "resnet18", "squeezenet1_1", "mlperf_vww_f32"),
@@ -51,23 +50,12 @@ def measure(backend: str, name: str, work: Path, rounds: int) -> str:
         "c": compiled(model, work / "c", []),
     }
     columns = (*built, "onnxruntime")
-    inputs = built["c"].inputs
-    sample = random_sample(inputs, None)
-    files = []
-    for i, array in enumerate(sample.inputs):
-        path = work / f"{i}.bin"
-        path.write_bytes(array.tobytes())
-        files += ["--input", f"{i}={path}"]
-    feeds = {s.name: a for s, a in zip(inputs, sample.inputs, strict=True)}
+    files, feeds = fed(built["c"], work)
     other = session(model)
     runs = int(min(100, max(5, 300 / max(0.01, theirs(other, feeds, 3)))))
     timers = {key: (lambda b=b: ours(b, files, runs)) for key, b in built.items()}
     timers["onnxruntime"] = lambda: theirs(other, feeds, runs)
-    times: dict[str, list[float]] = {key: [] for key in columns}
-    for k in range(rounds):
-        for i in range(len(columns)):
-            key = columns[(i + k) % len(columns)]
-            times[key].append(timers[key]())
+    times = interleaved(timers, rounds)
     count, outside = regions(work / backend)
     cells = [model.name, str(count), str(outside), *(f"{median(times[k]):.2f}" for k in columns)]
     for key in columns[1:]:

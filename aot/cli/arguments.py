@@ -30,6 +30,13 @@ def _row(*flags: str, **meaning: Any) -> Argument:
     return flags, meaning
 
 
+def _objective(more: str = "") -> Argument:
+    text = f"the quantity that is minimised{more} (latency)"
+    return _row(
+        "--objective", choices=("latency", "ram", "flash", "energy"), default="latency", help=text
+    )
+
+
 _FLAG = {"action": "store_true"}
 _REPEATED: dict[str, Any] = {"action": "append", "default": []}
 
@@ -152,12 +159,7 @@ _STATES = (
 
 _QUALITY: tuple[Argument, ...] = (
     "kernels and arithmetic",
-    _row(
-        "--objective",
-        choices=("latency", "ram", "flash", "energy"),
-        default="latency",
-        help="the quantity that is minimised; energy needs a vendor (latency)",
-    ),
+    _objective("; energy needs a vendor"),
     _row(
         "--accuracy",
         choices=("strict", "normal", "fast"),
@@ -369,12 +371,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
             action="store_true",
             help="all that keeps the model from being compiled, and where to cut it",
         ),
-        _row(
-            "--objective",
-            choices=("latency", "ram", "flash", "energy"),
-            default="latency",
-            help="the quantity that is minimised; ram also lists calls by rows (latency)",
-        ),
+        _objective("; ram also lists calls by rows"),
         *_TARGET,
         *_BACKENDS,
         *_PINS,
@@ -456,12 +453,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
             **_FLAG,
             help="print code and constants of every call of a built OUT",
         ),
-        _row(
-            "--objective",
-            choices=("latency", "ram", "flash", "energy"),
-            default="latency",
-            help="the quantity that is minimised (latency)",
-        ),
+        _objective(),
         *_TARGET,
         *_BACKENDS,
         *_PINS,

@@ -20,15 +20,11 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-@dataclass(frozen=True, slots=True)
-class ValueRef:
-    """A value of the normalised graph: typed and static.
+class _Named:
+    """The two names that values and nodes have."""
 
-    `layout` is how the match sees it stored; known during lowering, plain before.
-    """
-
-    ir: ir.Value
-    layout: Layout = PLAIN
+    __slots__ = ()
+    ir: Any
 
     @property
     def name(self) -> str:
@@ -39,6 +35,17 @@ class ValueRef:
     def onnx_name(self) -> str:
         """The name in the user's file."""
         return str(self.ir.metadata_props.get("aot.onnx_name", self.ir.name))
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRef(_Named):
+    """A value of the normalised graph: typed and static.
+
+    `layout` is how the match sees it stored; known during lowering, plain before.
+    """
+
+    ir: ir.Value
+    layout: Layout = PLAIN
 
     @property
     def code_offset(self) -> int:
@@ -110,20 +117,10 @@ class ValueRef:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRef:
+class NodeRef(_Named):
     """A node of the normalised graph."""
 
     ir: ir.Node
-
-    @property
-    def name(self) -> str:
-        """Its C identifier."""
-        return str(self.ir.name)
-
-    @property
-    def onnx_name(self) -> str:
-        """The name in the user's file."""
-        return str(self.ir.metadata_props.get("aot.onnx_name", self.ir.name))
 
     @property
     def op_type(self) -> str:
