@@ -96,7 +96,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
     elif m.a.dtype is m.b.dtype:
         combine_pair(c, m, "pow")
     else:
-        # float64 holds the values of both types.
+        # float64 holds both types, but for integers beyond 2^53.
         pair = [widen(c, base, m.a.dtype), widen(c, operand(c, m.b, m.y), m.b.dtype)]
         wide = c.temp(stored(m.y), F64)
         combine(c, "pow", F64, wide, stored(m.y), pair)
