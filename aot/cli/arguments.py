@@ -31,9 +31,11 @@ def _row(*flags: str, **meaning: Any) -> Argument:
 
 
 def _objective(more: str = "") -> Argument:
-    text = f"the quantity that is minimised{more} (latency)"
     return _row(
-        "--objective", choices=("latency", "ram", "flash", "energy"), default="latency", help=text
+        "--objective",
+        choices=("latency", "ram", "flash", "energy"),
+        default="latency",
+        help=f"the quantity that is minimised{more} (latency)",
     )
 
 
