@@ -66,7 +66,6 @@ def measure(name: str, work: Path, rounds: int) -> str:
     portable = compiled(model, work / "c", [])
     chain = None if model.options() else chained(model.path, work / "chain")
     files, feeds = fed(vendor, work)
-    first = work / "0.bin"
     other = session(model)
     runs = int(min(100, max(5, 300 / max(0.01, theirs(other, feeds, 3)))))
     timers = {
@@ -75,8 +74,8 @@ def measure(name: str, work: Path, rounds: int) -> str:
         "onnxruntime": lambda: theirs(other, feeds, runs),
     }
     if chain is not None:
-        timers["chain"] = lambda: chain.run(first, runs)
-        chain.run(first, 1)
+        timers["chain"] = lambda: chain.run(work / "0.bin", runs)
+        chain.run(work / "0.bin", 1)
         want = np.ravel(execute(vendor, tuple(feeds.values()))[0])
         np.testing.assert_allclose(chain.result(), want, rtol=1e-3, atol=1e-4 * abs(want).max())
     times = interleaved(timers, rounds)
