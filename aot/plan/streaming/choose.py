@@ -14,6 +14,7 @@ from itertools import groupby
 
 from aot.ir.program import Program
 from aot.plan.streaming.estimate import LiveRanges, live_ranges_of, narrow, rows_peak, whole_peak
+from aot.plan.streaming.order import Need, Run
 from aot.plan.streaming.runs import rows_of, runs_of, segmented
 
 #: Cuts of one run that are tried at most.
@@ -79,16 +80,19 @@ def _parts(program: Program, ranges: LiveRanges, first: int, last: int) -> list[
     if len(cuts) > MOST_CUTS:
         step = -(-(len(cuts) - 1) // (MOST_CUTS - 1))
         cuts = [*cuts[:-1:step], cuts[-1]]
+    known: dict[tuple[int, int], tuple[Need, ...]] = {}
     found: list[_Part] = []
     for j, end in enumerate(cuts):
         for start in cuts[:j]:
-            found += _options(program, ranges, start, end)
+            run = Run(program, start, end - 1, known=known)
+            found += _options(run, ranges)
     return found
 
 
-def _options(program: Program, ranges: LiveRanges, start: int, end: int) -> Iterator[_Part]:
-    """Calls `start` to `end` - 1 as a whole and by rows; a pushed input is read by rows alone."""
-    rows = rows_of(program, start, end - 1) if end - start > 1 else []
+def _options(run: Run, ranges: LiveRanges) -> Iterator[_Part]:
+    """The calls of `run` as a whole and by rows; a pushed input is read by rows alone."""
+    program, start, end = run.program, run.first, run.last + 1
+    rows = rows_of(run) if end - start > 1 else []
     if program.pushed and not start:
         made = program.base(program.calls[0].writes()[0])[0]
         rows = rows if made in rows else []
@@ -96,4 +100,4 @@ def _options(program: Program, ranges: LiveRanges, start: int, end: int) -> Iter
         yield _Part(start, end, whole_peak(program, ranges, start, end - 1), 0, False)
     if rows:
         work = sum(c.macs for c in program.calls[start:end])
-        yield _Part(start, end, rows_peak(program, ranges, start, end - 1), work, True)
+        yield _Part(start, end, rows_peak(run, ranges), work, True)

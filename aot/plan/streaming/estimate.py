@@ -80,25 +80,23 @@ def _shared(program: Program, ranges: LiveRanges, index: int) -> int:
 class _Count:
     """Bytes that come and go with the steps of a run."""
 
-    def __init__(self, program: Program, ranges: LiveRanges, first: int, last: int) -> None:
-        """Count bytes of calls `first` to `last` by rows; `change` is by how many bytes each step
-        changes them.
-        """
-        self.run = Run(program, first, last)
-        self.program, self.ranges = program, ranges
+    def __init__(self, run: Run, ranges: LiveRanges) -> None:
+        """Count bytes of `run`; `change` is by how many bytes each step changes them."""
+        self.run, self.program, self.ranges = run, run.program, ranges
         self.steps = self.run.steps()
         self.change = [0] * (len(self.steps) + 1)
         self.rows: dict[str, tuple[int, dict[int, int]]] = {}  # row bytes, row → last step read
         self.born: dict[str, dict[int, int]] = {}
         self.over: dict[tuple[str, int], int] = {}
 
-    def peak(self, first: int, last: int) -> int:
-        """The most bytes live at a step of the run, which is calls `first` to `last`.
+    def peak(self) -> int:
+        """The most bytes live at a step of the run.
 
         Tensors that live across the run count in full; inputs of the run drain as their rows are
         read.
         """
         self.simulate()
+        first, last = self.run.first, self.run.last
         start = self.ranges.across(first, last)
         for root, (a, z) in self.ranges.of.items():
             inside = a <= last and z >= first and not (a < first and z > last)
@@ -124,6 +122,8 @@ class _Count:
         """
         made = dict.fromkeys(range(self.run.first, self.run.last + 1), 0)
         root_of = {i: r for r, i in self.run.producer.items()}
+        sizes = {n: t.nbytes for n, t in self.program.tensors.items() if t.role is Role.SCRATCH}
+        scratch = {i: sum(sizes[n] for n in of_scratch(self.program, c)) for i, c in self.run.calls()}
         for t, index in enumerate(self.steps):
             call, step = self.program.calls[index], made[index]
             made[index] += 1
@@ -132,8 +132,7 @@ class _Count:
                 reads = self.rows.setdefault(root, (0, {}))[1]
                 for row in rows:
                     reads[row] = t
-            own = sum(self.program.tensors[n].nbytes for n in of_scratch(self.program, call))
-            self.brief(t, own)
+            self.brief(t, scratch[index])
             born = self.born.setdefault(root_of[index], {})
             # A call that sums has one result, in its last step.
             for row in (0,) if call.rowwise.sums else call.rowwise.made(step):
@@ -191,9 +190,9 @@ class _Count:
         return False
 
 
-def rows_peak(program: Program, ranges: LiveRanges, first: int, last: int) -> int:
-    """The most bytes live in calls `first` to `last` when they are made row by row."""
-    return _Count(program, ranges, first, last).peak(first, last)
+def rows_peak(run: Run, ranges: LiveRanges) -> int:
+    """The most bytes live in the calls of `run` when they are made row by row."""
+    return _Count(run, ranges).peak()
 
 
 def narrow(ranges: LiveRanges, first: int, last: int) -> Iterator[int]:

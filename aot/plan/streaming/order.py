@@ -18,11 +18,16 @@ class Reads:
     root: str
 
 
+#: (argument, root, rows) that a step reads.
+Need = tuple[int, str, tuple[int, ...]]
+
+
 @dataclass(slots=True)
 class Run:
     """Calls `first` to `last` of a program; `made` are their results, `sources` what they read.
 
     `producer` is the call that makes a root, `apart` are roots whose rows have several pieces.
+    `known` is what steps need, by (call, step): runs of one program may share it.
     """
 
     program: Program
@@ -31,6 +36,7 @@ class Run:
     producer: dict[str, int] = field(default_factory=dict)
     sources: dict[int, list[Reads]] = field(default_factory=dict)
     apart: set[str] = field(default_factory=set)
+    known: dict[tuple[int, int], tuple[Need, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Note, by call, which roots it reads by rows, and by root, which call makes it."""
@@ -63,8 +69,15 @@ class Run:
         for index in range(self.first, self.last + 1):
             yield index, self.program.calls[index]
 
-    def needs(self, index: int, step: int) -> Iterator[tuple[int, str, tuple[int, ...]]]:
-        """(argument, root, rows) that step `step` of a call reads."""
+    def needs(self, index: int, step: int) -> tuple[Need, ...]:
+        """What step `step` of a call reads."""
+        found = self.known.get((index, step))
+        if found is None:
+            found = self.known[index, step] = tuple(self._needs(index, step))
+        return found
+
+    def _needs(self, index: int, step: int) -> Iterator[Need]:
+        """What step `step` of a call reads, argument by argument."""
         rowwise = self.program.calls[index].rowwise
         assert rowwise is not None
         for reads in self.sources[index]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from aot.ir.plan import ARENA, Place, Plan
 from aot.ir.program import Program, Role
-from aot.plan.memory.alias import Group, decide
+from aot.plan.memory.alias import Aliases, Group, decide
 from aot.plan.memory.frame import framed, in_arena
 from aot.plan.memory.live import Use, segments, uses_of
 from aot.plan.memory.pack import EFFORT, Buffer, Packing
@@ -40,7 +40,7 @@ def place_rows(program: Program, effort: int = EFFORT) -> Plan:
         # The packing is turned upside down: an input's rows, which drain first, come lowest.
         start = top - packing.offsets[buffer.name] - buffer.size
         places |= {root: start + offset for root, offset in group.members}
-    return _plan(program, whole, places, replace(packing, height=top), align)
+    return _plan(program, whole, places, replace(packing, height=top), align, aliases)
 
 
 def _buffer(program: Program, group: Group, uses: Mapping[str, list[Use]]) -> Buffer:
@@ -65,12 +65,17 @@ def _left(uses: list[Use], size: int, steps: int) -> tuple[int, ...]:
 
 
 def _plan(
-    program: Program, whole: Program, places: Mapping[str, int], packing: Packing, align: int
+    program: Program,
+    whole: Program,
+    places: Mapping[str, int],
+    packing: Packing,
+    align: int,
+    aliases: Aliases,
 ) -> Plan:
     """The plan of a program that runs by rows, from the places of its rows and whole tensors.
 
     `places` are offsets in bytes by name: of tensors, of rows (`row_name`) and of sums. `whole` is
-    the same program without segments, for the logical bound; `packing` says the height and its
+    the same program without segments, `aliases` what shares memory in it; `packing` says the height and its
     proof; `align` is the alignment of the arena in bytes.
     """
     found: dict[str, list[int]] = {n: [] for s in program.segments for n in s.tensors}
@@ -94,7 +99,7 @@ def _plan(
         placements,
         max(packing.height, end_of_reads(program, placements)),
         packing.lower_bound,
-        logical_bound(whole, decide(whole)),
+        logical_bound(whole, aliases),
         packing.optimal,
         align,
         sum(program.tensors[n].nbytes for n in caller),

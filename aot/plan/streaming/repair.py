@@ -8,7 +8,6 @@ lower bound was placed too late: it moves to the front of the order, until nothi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from aot.plan.memory.fit import first_fit, orders
 from aot.plan.memory.pack import Buffer, Packing, pack
@@ -24,32 +23,36 @@ def pack_rows(buffers: Sequence[Buffer], effort: int) -> Packing:
     Beyond MOST_EXACT buffers it is a first fit. Where the bound is not reached, repaired orders
     follow.
     """
-    found = pack(buffers, effort if len(buffers) <= MOST_EXACT else 0)
-    if found.height == found.lower_bound or not effort:
-        return found
+    exact = pack(buffers, effort) if len(buffers) <= MOST_EXACT else None
+    if exact and (exact.optimal or not effort):
+        return exact
     problem = problem_of(buffers)
-    offsets = _repaired(problem)
-    height = problem.height(offsets) * problem.unit
-    if height >= found.height:
-        return found
+    offsets = _repaired(problem, ROUNDS if effort else 0)
+    height, bound = problem.height(offsets) * problem.unit, problem.bound * problem.unit
+    if exact and height >= exact.height:
+        return exact
     places = {b.name: o * problem.unit for b, o in zip(buffers, offsets, strict=True)}
-    optimal = height == found.lower_bound
-    return replace(found, offsets=places, height=height, optimal=optimal)
+    return Packing(places, height, bound, height == bound)
 
 
-def _repaired(problem: Problem) -> list[int]:
-    """Offsets in bytes, one per item of `problem`: the lowest packing of a number of rounds.
+def _repaired(problem: Problem, rounds: int) -> list[int]:
+    """Offsets in units, one per item of `problem`: the lowest packing of a number of rounds.
 
     The first packing is first fit in the best of some orders. A round puts the items that end above
     the bound first in the order and packs again; every other round moves only the higher half of
     these, which changes the order less. The rounds end when nothing is above the bound.
     """
-    fits = ((first_fit(problem, order), order) for order in orders(problem))
-    best, order = min(fits, key=lambda fit: problem.height(fit[0]))
+    bound, best, order = problem.bound, list[int](), list[int]()
+    for tried in orders(problem):
+        offsets = first_fit(problem, tried)
+        if not best or problem.height(offsets) < problem.height(best):
+            best, order = offsets, tried
+        if problem.height(best) == bound:
+            break
     offsets = best
-    for turn in range(ROUNDS):
+    for turn in range(rounds):
         ends = [o + s for o, s in zip(offsets, problem.size, strict=True)]
-        above = sorted((i for i in order if ends[i] > problem.bound), key=lambda i: -ends[i])
+        above = sorted((i for i in order if ends[i] > bound), key=lambda i: -ends[i])
         if not above:
             break
         front = above[: max(1, len(above) // 2)] if turn % 2 else above

@@ -147,7 +147,7 @@ def segmented(program: Program, spans: list[tuple[int, int]]) -> Program:
 def _segment(program: Program, first: int, last: int) -> Segment | None:
     """Calls `first` to `last` as a segment, None if none of its tensors would be kept by rows."""
     run = Run(program, first, last)
-    rows = rows_of(program, first, last)
+    rows = rows_of(run)
     if not rows:
         return None
     scratch = [n for _, call in run.calls() for n in of_scratch(program, call)]
@@ -184,13 +184,13 @@ def in_batches(program: Program) -> Program:
     return replace(made, segments=tuple(segments))
 
 
-def rows_of(program: Program, first: int, last: int) -> list[str]:
-    """The tensors that exist as rows only where calls `first` to `last` are a segment.
+def rows_of(run: Run) -> list[str]:
+    """The tensors that exist as rows only where the calls of `run` are a segment.
 
     There are none, and no segment, where a kernel has one parameter for the pieces of a row and
     those of a whole tensor.
     """
-    run = Run(program, first, last)
+    program, first, last = run.program, run.first, run.last
     kept = {*program.outputs, *program.kept, *(s.tensor for s in program.shapes)}
     for index, call in enumerate(program.calls):
         names = [a.tensor for a in call.pointers()] if not first <= index <= last else ()
