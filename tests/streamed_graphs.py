@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random networks with windows, residual sums and pooling of all kinds of rows: of quantised values
-and of floats."""
+"""Random networks with windows, residual sums and pooling of all kinds of rows, and with joined
+channels, borders and other numbers of rows: of quantised values and of floats."""
 
 from __future__ import annotations
 
@@ -97,7 +97,61 @@ class Made:
         real = self.net.add("Add", self.quantised_values(first[0]), self.quantised_values(other[0]))
         return self.made(real, first[1])
 
-    def step(self) -> None:
+    def joined(self, value: Value) -> Value | None:
+        """The channels of two or three values of one extent, one of them perhaps a part of two."""
+        _, (_, h, w) = value
+        same = [v for v in self.values if v[1][1:] == (h, w)]
+        others = [same[int(k)] for k in self.rng.integers(len(same), size=self.rng.integers(1, 3))]
+        parts = [value, *others]
+        if self.rng.random() < 0.5:
+            parts.reverse()
+        channels = sum(shape[0] for _, shape in parts)
+        if channels > 48:
+            return None
+        y = self.net.add("Concat", *(name for name, _ in parts), axis=1)
+        self.values.append((y, (channels, h, w)))
+        return self.values[-1]
+
+    def resized(self, value: Value) -> Value | None:
+        """More rows or columns, or fewer: the nearest elements, or sums of two."""
+        x, (c, h, w) = value
+        up, across = (int(n) for n in self.rng.choice([1, 2, 2, 3], 2))
+        out_h, out_w = (h * up, w * across) if self.rng.random() < 0.8 else (h * 2 // 3, w)
+        if out_h * out_w > 1600 or out_h < 2 or (out_h, out_w) == (h, w):
+            return None
+        modes = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
+        attrs = {"coordinate_transformation_mode": str(self.rng.choice(modes))}
+        sizes = self.net.const(np.array([1, c, out_h, out_w], np.int64))
+        nearest = self.rng.random() < 0.5
+        attrs["mode"] = "nearest" if nearest else "linear"
+        if nearest:
+            attrs["nearest_mode"] = str(self.rng.choice(["floor", "round_prefer_floor"]))
+            y = self.net.add("Resize", x, "", "", sizes, **attrs)
+            self.values.append((y, (c, out_h, out_w)))
+            return self.values[-1]
+        real = self.net.add("Resize", self.quantised_values(x), "", "", sizes, **attrs)
+        return self.made(real, (c, out_h, out_w))
+
+    def bordered(self, value: Value) -> Value | None:
+        """A constant around an image, or only above and below."""
+        x, (c, h, w) = value
+        above, below, left, right = (int(n) for n in self.rng.integers(0, 3, 4))
+        if self.rng.random() < 0.4:
+            left = right = 0
+        pads = self.net.const(np.array([0, 0, above, left, 0, 0, below, right], np.int64))
+        fill = self.net.const(np.array(7, self.dtype))
+        y = self.net.add("Pad", x, pads, fill)
+        self.values.append((y, (c, h + above + below, w + left + right)))
+        return self.values[-1]
+
+    def moved(self, value: Value) -> Value | None:
+        """A step that moves elements."""
+        kinds = (self.joined, self.joined, self.resized, self.bordered)
+        return kinds[int(self.rng.integers(len(kinds)))](value)
+
+    def step(self, moves: bool = False) -> None:
+        if moves and self.rng.random() < 0.4 and self.moved(self.values[-1]) is not None:
+            return
         choice = self.rng.random()
         last = self.values[-1] if self.rng.random() < 0.7 else self.values[0]
         if choice < 0.25 and self.total() is not None:
@@ -108,11 +162,13 @@ class Made:
             self.conv(last, depthwise=choice > 0.6)
 
 
-def random_network(seed: int, dtype: Any = np.int8) -> onnx.ModelProto:
-    """A network of 4 to 9 layers, often with an average over all positions at its end."""
+def random_network(seed: int, dtype: Any = np.int8, moves: bool = False) -> onnx.ModelProto:
+    """A network of 4 to 9 layers, often with an average over all positions at its end; with `moves`
+    some of them move elements.
+    """
     made = Made(seed, dtype)
     for _ in range(int(made.rng.integers(4, 10))):
-        made.step()
+        made.step(moves)
     if len(made.values) == 1:
         made.conv(made.values[0])
     name, (c, _, _) = made.values[-1]

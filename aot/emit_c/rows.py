@@ -34,7 +34,7 @@ from aot.emit_c.spelling import (
 from aot.emit_c.titles import title
 from aot.ir.plan import Plan
 from aot.ir.program import Access, Arg, Call, Program, Role, Scalar
-from aot.ir.rows import STREAMED, Rowwise, Segment
+from aot.ir.rows import STREAMED, Rowwise, Segment, Window
 from aot.plan.streaming.order import Run
 from aot.plan.streaming.unrolled import sums_name
 from aot.target import Target
@@ -204,7 +204,7 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     if given.params:
         assert params
         values = _VALUES | ({"one": "count"} if rowwise.batch > 1 else {}) | {"piece": str(size)}
-        set_here = [f"    {_member(f)} = {values[f[2]]};" for f in rowwise.fields]
+        set_here = [f"    {_member(f)} = {values.get(f[2], f[2])};" for f in rowwise.fields]
         set_here += _distances(spelling.program, table, call, rowwise)
         if set_here:
             lines.insert(0, f"    {ctext.ident(given.params.ctype)} p = {params};")
@@ -242,7 +242,7 @@ def _first(rowwise: Rowwise) -> list[str]:
 
 
 _VALUES = {"rows": "span.rows", "above": "span.above", "one": "1", "row": "r", "next": "r + 1"}
-_VALUES |= {"plane": "push->plane"}
+_VALUES |= {"plane": "push->plane", "top": "top"}
 
 
 def _member(field: tuple[str, int, str]) -> str:
@@ -260,9 +260,11 @@ def _distances(program: Program, table: Table, call: Call, rowwise: Rowwise) -> 
     found: dict[str, int] = {}
     for planes in rowwise.planes:
         arg = call.args[planes.arg]
-        if isinstance(arg, Arg) and program.base(arg.tensor)[0] in table.first:
-            found |= {planes.member: planes.size} if planes.member else {}
-    return [f"    p.{ctext.ident(member)} = {size};" for member, size in found.items()]
+        own = isinstance(arg, Arg) and program.base(arg.tensor)[0] in table.first
+        if own and planes.count > 1 and planes.member:
+            found[planes.member] = planes.size
+    parts = ((member.partition("["), size) for member, size in found.items())
+    return [f"    p.{ctext.ident(name)}{'[' * bool(at)}{at} = {n};" for (name, _, at), n in parts]
 
 
 def _pieces(program: Program, table: Table, call: Call, rowwise: Rowwise) -> tuple[int, int]:
@@ -324,24 +326,26 @@ def _argument(
         return "push->rows + (size_t)(r - push->first) * push->pitch"
     if window is not None and index == window.arg:
         if rowwise.sums:
-            return _one(spelling, table, arg, window.height * pieces, "r")
+            return _one(spelling, table, arg, window.height, pieces, "r")
         return _window(spelling, table, arg, rowwise, lines)
     if index in rowwise.single:
-        return _one(spelling, table, arg, rowwise.height * pieces, "0" if rowwise.sums else "r")
+        row = "0" if rowwise.sums else "r"
+        return _one(spelling, table, arg, rowwise.height, pieces, row)
     if spelling.program.tensors[arg.tensor].role is Role.SCRATCH:
         step = "r" if rowwise.batch == 1 else "step"
         return f"ROW({table.first[arg.tensor]} + {step})"
     return pointer(spelling, arg)
 
 
-def _one(spelling: Spelling, table: Table, arg: Arg, height: int, row: str) -> str:
-    """The address of row `row` of a tensor, which has `height` pieces of rows."""
-    root = spelling.program.base(arg.tensor)[0]
+def _one(spelling: Spelling, table: Table, arg: Arg, height: int, pieces: int, row: str) -> str:
+    """The address of row `row` of a tensor, which has `height` rows of `pieces`."""
+    root, offset = spelling.program.base(arg.tensor)
     if root in table.first:
-        return f"ROW({table.first[root]} + {row})"
-    size = spelling.program.tensors[root].nbytes // height
+        inside = offset // height + arg.offset
+        return f"ROW({table.first[root]} + {row})" + (f" + {inside}" if inside else "")
+    size = spelling.program.tensors[arg.tensor].nbytes // height // pieces
     place = pointer(spelling, arg)
-    return place if height == 1 or row == "0" else f"{place} + (ptrdiff_t){row} * {size}"
+    return place if height * pieces == 1 or row == "0" else f"{place} + (ptrdiff_t){row} * {size}"
 
 
 def _window(spelling: Spelling, table: Table, arg: Arg, rowwise: Rowwise, lines: list[str]) -> str:
@@ -350,18 +354,32 @@ def _window(spelling: Spelling, table: Table, arg: Arg, rowwise: Rowwise, lines:
     """
     window = rowwise.window
     assert window is not None
-    root = spelling.program.base(arg.tensor)[0]
-    stride = f"r * {window.stride}" if window.stride != 1 else "r"
-    # The sign is chosen for the reader: `r - -2` would be correct, too.
-    sign = "+" if window.before < 0 else "-"
-    first = f"{stride} {sign} {abs(window.before)}" if window.before else stride
+    root, offset = spelling.program.base(arg.tensor)
+    first = _first_row(window)
     rest = [first, str(rowwise.span), str(window.height)]
     if root in table.first:
         places = f"{local(spelling.program.name, 'places')} + {table.first[root]}"
-        found, own = "aot_rows_placed", ["at", "arena", places]
+        inside = offset // window.height
+        found, own = "aot_rows_placed", ["at", f"arena + {inside}" if inside else "arena", places]
     else:
-        size = spelling.program.tensors[root].nbytes // window.height // rowwise.pieces(window.arg)
+        own_bytes = spelling.program.tensors[arg.tensor].nbytes
+        size = own_bytes // window.height // rowwise.pieces(window.arg)
         found, own = "aot_rows_linear", ["at", pointer(spelling, arg), str(size)]
     lines.append(f"    const int8_t *at[{rowwise.span}];")
     lines.append(ctext.call(f"const aot_row_span span = {found}", [*own, *rest]))
+    if any(value == "top" for *_, value in rowwise.fields):
+        lines.append(f"    const int32_t top = {first} + span.above;")
     return "at"
+
+
+def _first_row(window: Window) -> str:
+    """The C expression for the first row of the window of row r, which may be negative."""
+    stride = f"r * {window.stride}" if window.stride != 1 else "r"
+    # Division rounds towards 0 in C: whole rows are added before it.
+    more = -(-max(window.before, 0) // window.per) if window.per > 1 else 0
+    add = more * window.per - window.before
+    # The sign is chosen for the reader: `r - -2` would be correct, too.
+    first = f"{stride} {'+' if add > 0 else '-'} {abs(add)}" if add else stride
+    if window.per > 1:
+        first = f"({first}) / {window.per}" if add else f"{first} / {window.per}"
+    return f"{first} - {more}" if more else first

@@ -25,12 +25,16 @@ from aot.ir.rows import Rowwise, Segment
 _SUMS = "@sums"
 
 
+#: Bytes of a tensor or of each of its pixels: begin, end, how many there are.
+_Part = tuple[int, int, int]
+
+
 @dataclass(slots=True)
 class _Play:
     """The program as it is played: whole tensors, rows, and where all of them are.
 
-    `by_rows` exist as rows only, `made` are the results of the calls of a segment, `written` the
-    rows of them that are there.
+    `by_rows` exist as rows only, `makers` are, by root, the calls of a segment that make it with
+    the parts that they make, `written` the (call, row) that are there.
     """
 
     program: Program
@@ -39,8 +43,8 @@ class _Play:
     places: dict[str, Place] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     by_rows: set[str] = field(default_factory=set)
-    made: set[str] = field(default_factory=set)
-    written: set[str] = field(default_factory=set)
+    makers: dict[str, dict[int, _Part]] = field(default_factory=dict)
+    written: set[tuple[int, int]] = field(default_factory=set)
 
 
 def check_rows(program: Program, plan: Plan) -> None:
@@ -127,13 +131,53 @@ def _check_outside(play: _Play) -> None:
 def _play_segment(play: _Play, segment: Segment) -> None:
     """Add to `play`, in place, each step of the segment as a call on rows."""
     done: Counter[int] = Counter()
-    own = play.program.calls[segment.first : segment.last + 1]
-    play.made = {_root(play.program, c.writes()[0]).name for c in own}
+    play.makers = {}
+    for index in range(segment.first, segment.last + 1):
+        call = play.program.calls[index]
+        made = call.args[0]
+        assert isinstance(made, Arg)
+        root, part = _part(play, call, made)
+        others = play.makers.setdefault(root, {})
+        for other in others.values():
+            if other[2] != part[2] or _meet(part, other):
+                raise InternalError(f"{call.kernel} makes a part of {root} that another call makes")
+        others[index] = part
     for index in segment.steps:
         call = play.program.calls[index]
         assert call.rowwise is not None
         play.calls.append(_step(play, call, call.rowwise, done[index]))
+        play.written.update((index, row) for row in _result(call.rowwise, done[index]))
         done[index] += 1
+
+
+def _part(play: _Play, call: Call, arg: Arg) -> tuple[str, _Part]:
+    """The root of an argument, and the part of it that the call has.
+
+    InternalError if bytes of pixels are said that do not fit.
+    """
+    root, offset = _root(play.program, arg.tensor), 0
+    tensor = play.program.tensors[arg.tensor]
+    nbytes, (width, pitch) = tensor.nbytes, call.rowwise.strip if call.rowwise else (0, 0)
+    if width and arg.access is Access.WRITE:
+        if root.nbytes % pitch or arg.offset + width > pitch:
+            raise InternalError(f"{root.name} has no pixels of {pitch} bytes")
+        return root.name, (arg.offset, arg.offset + width, pitch)
+    while tensor.view is not None:
+        offset += tensor.view.offset
+        tensor = play.program.tensors[tensor.view.base]
+    return root.name, (offset, offset + nbytes, root.nbytes)
+
+
+def _meet(part: _Part, other: _Part) -> bool:
+    """Whether two parts have bytes in common; parts of tensors and of pixels do."""
+    return part[2] != other[2] or (part[0] < other[1] and other[0] < part[1])
+
+
+def _result(rowwise: Rowwise, step: int) -> list[int]:
+    """The rows of the result that a step completes."""
+    if not rowwise.sums:
+        return _batch(rowwise, step)
+    return [0] if step == rowwise.steps - 1 else []
 
 
 def _step(play: _Play, call: Call, rowwise: Rowwise, step: int) -> Call:
@@ -145,15 +189,9 @@ def _step(play: _Play, call: Call, rowwise: Rowwise, step: int) -> Call:
     for index, arg in enumerate(call.args):
         if isinstance(arg, Arg):
             where[index] = len(args)
-            args += _rows_of(play, rowwise, index, arg, step)
+            args += _rows_of(play, call, rowwise, index, step)
     if rowwise.sums:
         args.append(_sums(play, call, rowwise, step))
-    for arg in args:
-        root = arg.tensor.rpartition("@")[0]
-        # A tensor that no call makes by rows is complete before the segment begins.
-        if arg.access is Access.READ and root in play.made and arg.tensor not in play.written:
-            raise InternalError(f"{call.kernel} reads {arg.tensor} before it is made")
-    play.written.update(a.tensor for a in args if a.access is not Access.READ)
     shared = {p.arg for p in rowwise.planes if p.count > 1}
     shared -= {i for i, a in enumerate(call.args) if _by_rows(play, a)}
     both = set(rowwise.single) - shared
@@ -165,32 +203,33 @@ def _by_rows(play: _Play, arg: object) -> bool:
     return isinstance(arg, Arg) and _root(play.program, arg.tensor).name in play.by_rows
 
 
-def _rows_of(play: _Play, rowwise: Rowwise, index: int, arg: Arg, step: int) -> Iterator[Arg]:
+def _rows_of(play: _Play, call: Call, rowwise: Rowwise, index: int, step: int) -> Iterator[Arg]:
     """Yield the rows that step `step` touches of argument `index`, or the argument itself if whole.
 
     InternalError if `rowwise` does not say which rows.
     """
-    window = rowwise.window
+    window, arg = rowwise.window, call.args[index]
+    assert isinstance(arg, Arg)
     role = _root(play.program, arg.tensor).role
     pieces = max([1, *(p.count for p in rowwise.planes if p.arg == index)])
     if window is not None and index == window.arg:
         if rowwise.sums:
-            yield _row(play, arg, step, window.height, pieces)
+            yield _row(play, call, arg, step, window.height, pieces)
             return
         read = {
-            row * window.stride + tap * window.dilation - window.before
+            (row * window.stride - window.before) // window.per + tap * window.dilation
             for row in _batch(rowwise, step)
             for tap in range(window.taps)
         }
         for row in sorted(read):
             if 0 <= row < window.height:
-                yield _row(play, arg, row, window.height, pieces)
+                yield _row(play, call, arg, row, window.height, pieces)
     elif index in rowwise.single:
         # Sums are no result before the last step, which writes it.
         last = not rowwise.sums or step == rowwise.steps - 1
         if last or arg.access is Access.READ:
             rows = [0] if rowwise.sums else _batch(rowwise, step)
-            made = [_row(play, arg, row, rowwise.height, pieces) for row in rows]
+            made = [_row(play, call, arg, row, rowwise.height, pieces) for row in rows]
             _check_together(play, made)
             yield from made
     elif role is Role.SCRATCH:
@@ -216,27 +255,41 @@ def _check_together(play: _Play, rows: list[Arg]) -> None:
                 raise InternalError(f"{after} is not behind {before}, which the same step makes")
 
 
-def _row(play: _Play, arg: Arg, row: int, height: int, pieces: int) -> Arg:
+def _row(play: _Play, call: Call, arg: Arg, row: int, height: int, pieces: int) -> Arg:
     """Row `row` of a tensor of `height` rows; of a whole one with several `pieces` a row is all of
     it, and what is written after the first row leaves the rest as it is.
+
+    InternalError if it is read and one of its makers has not made it.
     """
     root = _root(play.program, arg.tensor)
-    name = f"{root.name}@{row}"
-    if root.nbytes % height:
-        raise InternalError(f"{root.name} has no {height} rows of equal size")
-    size = root.nbytes // height
+    _, (begin, end, whole) = _part(play, call, replace(arg, access=Access.READ))
+    if whole % height or (end - begin) % height or begin % height:
+        raise InternalError(f"{arg.tensor} has no {height} rows of equal size")
+    # A tensor that no call makes by rows is complete before the segment begins.
+    for index, made in play.makers.get(root.name, {}).items():
+        early = arg.access is Access.READ and (index, row) not in play.written
+        if early and _meet((begin, end, whole), made):
+            raise InternalError(f"{call.kernel} reads {root.name}@{row} before it is made")
+    name, part = f"{root.name}@{row}", f"{root.name}@{row}/{begin}..{end}"
     if root.name not in play.by_rows:
-        begin, length = (0, root.nbytes) if pieces > 1 else (row * size, size)
-        view = View(root.name, begin)
-        play.tensors[name] = Tensor(name, (length,), U8, root.role, view=view, align=1)
+        size = (end - begin) // height
+        start, length = (begin, end - begin) if pieces > 1 else (begin + row * size, size)
+        view = View(root.name, start)
+        play.tensors[part] = Tensor(part, (length,), U8, root.role, view=view, align=1)
         if root.name in play.places:
-            play.places[name] = Place(ARENA, play.places[root.name].offset + begin)
+            play.places[part] = Place(ARENA, play.places[root.name].offset + start)
         rest = pieces > 1 and row and arg.access is Access.WRITE
-        return Arg(name, Access.READ_WRITE if rest else arg.access)
+        return replace(arg, tensor=part, access=Access.READ_WRITE if rest else arg.access)
     # A tensor by rows is nowhere as a whole: each of its rows has a place of its own.
+    place, size = _place(play, root.name, row), whole // height
     play.tensors[name] = Tensor(name, (size,), U8, Role.TEMP, align=1)
-    play.places[name] = Place(ARENA, _place(play, root.name, row))
-    return Arg(name, arg.access)
+    play.places[name] = Place(ARENA, place)
+    if size == (end - begin) // height:
+        return replace(arg, tensor=name)
+    view = View(name, begin // height)
+    play.tensors[part] = Tensor(part, ((end - begin) // height,), U8, Role.TEMP, view=view, align=1)
+    play.places[part] = Place(ARENA, place + view.offset)
+    return replace(arg, tensor=part)
 
 
 def _piece(play: _Play, arg: Arg, step: int) -> Arg:

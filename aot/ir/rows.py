@@ -18,8 +18,9 @@ STREAMED = -2
 class Window:
     """Argument `arg` of a call is read through a window of rows.
 
-    Row r of the result needs rows r * stride - before + i * dilation of it, i < taps, of those
-    that exist: the window may leave the image, of `height` rows, above and below.
+    Row r of the result needs rows first(r) + i * dilation of it, i < taps, of those that exist:
+    the window may leave the image, of `height` rows, above and below. first(r) is
+    (r * stride - before) / per, rounded down.
     """
 
     arg: int
@@ -28,6 +29,7 @@ class Window:
     stride: int = 1
     dilation: int = 1
     before: int = 0
+    per: int = 1
 
     @property
     def span(self) -> int:
@@ -36,7 +38,7 @@ class Window:
 
     def first(self, row: int) -> int:
         """The first row of the window of row `row`, which may be outside."""
-        return row * self.stride - self.before
+        return (row * self.stride - self.before) // self.per
 
     def rows(self, row: int) -> tuple[int, ...]:
         """The rows that exist in the window of row `row`."""
@@ -48,6 +50,10 @@ class Window:
         """`1[3 rows of 32, step 2, 1 above]`."""
         far = f" {self.dilation} apart" if self.dilation > 1 else ""
         rows = f"{self.taps} rows of {self.height}{far}"
+        if self.per > 1:
+            return (
+                f"{self.arg}[{rows}, step {self.stride}/{self.per}, {self.before}/{self.per} above]"
+            )
         return f"{self.arg}[{rows}, step {self.stride}, {self.before} above]"
 
 
@@ -76,15 +82,18 @@ class Rowwise:
     row r alone. `fields` are the parameters that tell this (member of the struct, index in it or
     -1, value): "rows" is how many rows the image has, "above" how many of the window are above it,
     "one" is 1, for the rows of the result; "row" is r and "next" r + 1, for kernels that are given
-    a range of rows; "piece" is how many elements the pieces have that it is given at a time.
-    `planes` are the arguments whose rows have several pieces.
+    a range of rows; "top" is the first row of the image, "piece" how many elements the pieces
+    have that it is given at a time; digits are a number. `planes` are the arguments whose rows have
+    several pieces.
     Arguments in `whole` are read as a whole at every row. A `kernel` is a function for one row of
     its own; before the parameters it is given r and the number of steps. With `sums` it takes row r
     of the argument that `window` names and makes the result with the last one; before r it is
     given `sums` bytes that are its own from the first row to the last. A step makes `batch` rows,
     which follow each other in memory, the first one `lead` less and the last one what is left; the
     kernel is faster with `most` rows than with fewer. `cost` is the time of all rows to that of the
-    whole result where memory is as fast for both, 0 where that is not known.
+    whole result where memory is as fast for both, 0 where that is not known. With `strip` =
+    (n, pitch) the result is a part of a tensor: n of every `pitch` bytes, from the offset of
+    argument 0 on.
     """
 
     height: int
@@ -99,6 +108,7 @@ class Rowwise:
     lead: int = 0
     most: int = 1
     cost: float = 0.0
+    strip: tuple[int, int] = (0, 0)
 
     @property
     def steps(self) -> int:

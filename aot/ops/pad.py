@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -12,6 +13,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, attribute, dtype_of, original_name, shape_of
 from aot.ir.operators import AxesOf, Exact, Moves, OneOf, SizedBy
+from aot.ir.rows import Planes, Rowwise, Window
 from aot.normalise.identities import identity
 from aot.normalise.transposes import Permuted, permute
 from aot.ops.registry import op
@@ -124,7 +126,14 @@ def to_kernel(c: Recorder, m: Match) -> None:
         move(c, m.y, m.x, [Axis(0, 1, 1)])
         return
     before = before_of(m) + [0] * (len(stored(m.x)) - m.x.rank)
-    shape, source, before = merged(stored(m.y), stored(m.x), before, m.mode == "constant")
+    constant = m.mode == "constant"
+    # Rows of images stay an axis of their own, so that a call can make them one by one.
+    by_rows = constant and m.x.rank == 4 and m.y.shape[2] > 1
+    by_rows &= m.x.shape[0] == m.y.shape[0] == 1 and before[:2] == [0, 0]
+    cuts = (slice(2), slice(2, 3), slice(3, None)) if by_rows else (slice(None),)
+    y, x = stored(m.y), stored(m.x)
+    parts = [merged(y[cut], x[cut], before[cut], constant) for cut in cuts]
+    shape, source, before = (list(itertools.chain(*own)) for own in zip(*parts, strict=True))
     value = m.value if m.value is not None else c.const(np.zeros(1, m.x.dtype.numpy), "zero")
     params = c.params(
         dims=padded(shape, 1),
@@ -134,7 +143,23 @@ def to_kernel(c: Recorder, m: Match) -> None:
         before=padded(before, 0),
     )
     instance = {"E": m.x.dtype.nbytes, "MODE": MODES.index(m.mode)}
-    c.call("aot_pad", m.y, m.x, value, params, instance=instance)
+    rowwise = _rowwise(m) if by_rows else None
+    c.call("aot_pad", m.y, m.x, value, params, instance=instance, rowwise=rowwise)
+
+
+def _rowwise(m: Match) -> Rowwise:
+    """How rows of one image are padded: the last three axes are planes, rows, and what is in a row.
+
+    A row has its one row of x, or none.
+    """
+    (_, planes, height, *rest), (_, _, rows, *own) = stored(m.y), stored(m.x)
+    fields = (("dims", 6, "one"), ("extent", 6, "rows"), ("before", 6, "0"))
+    apart = tuple(
+        Planes(k, planes, math.prod(n), f"{name}[5]")
+        for k, n, name in ((0, rest, "ys"), (1, own, "xs"))
+    )
+    window = Window(1, rows, before=before_of(m)[2])
+    return Rowwise(height, (0,), window, fields, planes=apart)
 
 
 @pad.cases

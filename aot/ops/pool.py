@@ -104,6 +104,8 @@ def geometry(c: Recorder, m: Match, order: int = 0) -> ParamFields:
         row0=0,
         row1=out[1],
         order=order,
+        y_plane=math.prod(m.y.shape[2:]) * (block or 1),
+        x_plane=math.prod(m.x.shape[2:]) * (block or 1),
     )
 
 
@@ -135,18 +137,25 @@ def _shared(m: Match) -> int:
     return int(steps[-1]) if plain and m.kernel_shape[-1] == 3 and steps[-1] < 3 else 0
 
 
-def _max_rowwise(m: Match) -> Rowwise | None:
-    """How a MaxPool makes its rows one by one; None unless all channels of one image are
-    one block.
+def _window_rowwise(m: Match, x: int = 1) -> Rowwise | None:
+    """How a pool makes rows of y from argument `x` one by one; None unless it is one image, of
+    blocked quantised values with all channels in one block.
     """
-    if m.x.shape[0] != 1 or m.x.rank != 4 or m.x.layout.block < m.x.shape[1] or 0 in m.y.shape:
+    lone, floats = m.x.shape[0] == 1 and m.x.rank == 4, m.x.dtype is F32
+    planes, lanes = stored(m.x)[1], m.x.layout.block or 1
+    if not lone or 0 in m.y.shape or (lanes > 1 and not floats and planes > 1):
         return None
     shape = WindowShape.of(m.root, m.kernel_shape)
     window = RowWindow(
-        1, m.x.shape[2], shape.kernel[0], shape.strides[0], shape.dilations[0], shape.before[0]
+        x, m.x.shape[2], shape.kernel[0], shape.strides[0], shape.dilations[0], shape.before[0]
     )
     fields = (("in", 1, "rows"), ("before", 1, "above"), ("out", 1, "one"), ("row1", -1, "one"))
-    return Rowwise(m.y.shape[2], (0,), window, fields)
+    apart = (
+        Planes(0, planes, m.y.shape[3] * lanes, "y_plane"),
+        Planes(x, planes, m.x.shape[3] * lanes, "x_plane"),
+    )
+    own = apart if floats or planes > 1 else ()
+    return Rowwise(m.y.shape[2], (0,), window, fields, planes=own)
 
 
 @max_pool.lower
@@ -161,7 +170,7 @@ def max_to_kernel(c: Recorder, m: Match) -> None:
         instance = {"V": m.x.layout.block, "U": int(m.x.dtype is U8)}
         kernel = "aot_maxpool_s8_blocked"
         operands = m.y, m.x, geometry(c, m)
-        c.call(kernel, *operands, instance=instance, rowwise=_max_rowwise(m), splits=_planes(m))
+        c.call(kernel, *operands, instance=instance, rowwise=_window_rowwise(m), splits=_planes(m))
         return
     if m.x.layout.blocked:
         c.call(
@@ -171,6 +180,7 @@ def max_to_kernel(c: Recorder, m: Match) -> None:
             geometry(c, m),
             instance={"KW": _width(m), "SW": _shared(m)},
             header="aot_pool_f32_blocked.h",
+            rowwise=_window_rowwise(m),
             splits=_planes(m),
         )
         return
@@ -178,7 +188,9 @@ def max_to_kernel(c: Recorder, m: Match) -> None:
     kernel = f"aot_maxpool_{m.x.dtype.short}"
     instance = {"COLUMN": int(m.storage_order)}
     params = geometry(c, m)
-    c.call(kernel, m.y, m.indices, m.x, params, instance=instance, header="aot_pool_plain.h")
+    rowwise = None if m.values.get("indices") is not None else _window_rowwise(m, 2)
+    header = "aot_pool_plain.h"
+    c.call(kernel, m.y, m.indices, m.x, params, instance=instance, header=header, rowwise=rowwise)
 
 
 @max_pool.cases
@@ -229,11 +241,20 @@ def average_to_kernel(c: Recorder, m: Match) -> None:
             geometry(c, m),
             instance={"KW": _width(m), "PADDED": padded},
             header="aot_pool_f32_blocked.h",
+            rowwise=None if padded else _window_rowwise(m),
             splits=_planes(m),
         )
         return
     kernel, params = f"aot_avgpool_{m.x.dtype.short}", geometry(c, m)
-    c.call(kernel, m.y, m.x, params, instance={"PADDED": padded}, header="aot_pool_plain.h")
+    c.call(
+        kernel,
+        m.y,
+        m.x,
+        params,
+        instance={"PADDED": padded},
+        header="aot_pool_plain.h",
+        rowwise=None if padded else _window_rowwise(m),
+    )
 
 
 @average_pool.cases

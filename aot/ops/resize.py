@@ -12,6 +12,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import Moves, OneOf, SizedBy, operator
+from aot.ir.rows import Planes, Rowwise, Window
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, as_data, sizings
 from aot.vendor import F32, Layout, Match, Recorder
@@ -151,20 +152,65 @@ def _nearest_call(c: Recorder, m: Match, todo: list[AxisPlan]) -> None:
     source, result = stored(m.x), stored(m.y)
     tables = {p.axis: nearest(p, transform, rounding) for p in todo}
     # An axis between two that change stays as it is: each index is its own.
-    rows = [tables.get(a, np.arange(source[a], dtype=np.int32)) for a in span]
-    missing = 3 - len(rows)
-    rows = [np.zeros(1, np.int32)] * missing + rows
+    # Rows are the second of three axes, so that a call can make them one by one.
+    extents = [
+        ((source[a], result[a]), tables.get(a, np.arange(source[a], dtype=np.int32))) for a in span
+    ]
+    one = [((1, 1), np.zeros(1, np.int32))]
+    extents = [*one, *extents, *one][:3] if len(extents) < 3 and span.start == 2 else extents
+    extents = one * (3 - len(extents)) + extents
     value = np.full(1, m.extrapolation_value).astype(m.x.dtype.numpy)
+    outer, inner = math.prod(source[: span.start]), math.prod(source[span.stop :])
     params = c.params(
-        outer=math.prod(source[: span.start]),
-        **{"in": (1,) * missing + source[span.start : span.stop]},
-        out=(1,) * missing + result[span.start : span.stop],
-        inner=math.prod(source[span.stop :]),
+        outer=outer,
+        **{"in": tuple(n for (n, _), _ in extents)},
+        out=tuple(n for (_, n), _ in extents),
+        inner=inner,
+        row0=0,
+        row1=extents[1][0][1],
+        y_plane=math.prod(result[span.start :]),
+        x_plane=math.prod(source[span.start :]),
     )
-    table = c.const(np.concatenate(rows), "positions")
-    instance = {"E": m.x.dtype.nbytes}
+    table = c.const(np.concatenate([t for _, t in extents]), "positions")
     operands = (m.y, m.x, table, c.const(value, "outside"), params)
-    c.call("aot_resize_nearest", *operands, instance=instance, header="aot_resize.h")
+    rowwise = None
+    if span.start == 2 and 2 in tables:
+        window = row_window(m, tables[2][:, None])
+        rowwise = by_rows(m, window, (("row0", -1, "row"), ("row1", -1, "next")))
+    instance = {"E": m.x.dtype.nbytes}
+    header = "aot_resize.h"
+    c.call("aot_resize_nearest", *operands, instance=instance, header=header, rowwise=rowwise)
+
+
+def row_window(m: Match | Resize, table: np.ndarray[Any, Any]) -> Window | None:
+    """The window of rows behind a `table` of the rows that each row of a result is made of.
+
+    None where these are not among rows from a first one on that is a fraction of the result's row.
+    """
+    height, result, taps = m.x.shape[2], m.y.shape[2], table.shape[1]
+    forms = [(height, 0, result), (height - 1, 0, max(1, result - 1))]
+    forms.append((2 * height, result - height, 2 * result))  # centres of pixels
+    for stride, before, per in forms:
+        unit = math.gcd(stride, before, per)
+        # Positions that are whole numbers may come with the element before, which counts nothing.
+        for more in range(2):
+            first = before // unit + more
+            window = Window(1, height, taps, stride // unit, 1, first, per // unit)
+            if all(set(own) <= set(window.rows(r)) for r, own in enumerate(table.tolist())):
+                return window
+    return None
+
+
+def by_rows(
+    m: Match | Resize, window: Window | None, fields: tuple[tuple[str, int, str], ...]
+) -> Rowwise | None:
+    """How a kernel with `y_plane` and `x_plane` makes rows of y, None if it cannot: batches,
+    channels that are stored plain, a row, or a `window` of another kind."""
+    if window is None or m.x.rank != 4 or m.x.shape[0] != 1 or m.y.shape[2] < 2:
+        return None
+    planes, width, own, lanes = stored(m.x)[1], m.y.shape[3], m.x.shape[3], m.x.layout.block or 1
+    apart = (Planes(0, planes, width * lanes, "y_plane"), Planes(1, planes, own * lanes, "x_plane"))
+    return Rowwise(m.y.shape[2], (0,), window, fields, planes=apart)
 
 
 def _weighted_calls(c: Recorder, m: Match, todo: list[AxisPlan]) -> None:
@@ -182,15 +228,41 @@ def _weighted_calls(c: Recorder, m: Match, todo: list[AxisPlan]) -> None:
         table, w = weights(m, p)
         params = c.params(
             outer=math.prod(physical[: p.axis]),
-            **{"in": p.source},
-            out=p.result,
-            inner=math.prod(physical[p.axis + 1 :]),
+            o0=0,
+            o1=p.result,
+            inner=(inner := math.prod(physical[p.axis + 1 :])),
             taps=table.shape[1],
             outside=float(m.extrapolation_value),
+            y_plane=p.result * inner,
+            x_plane=p.source * inner,
+            top=0,
         )
         operands = (to, here, c.const(table, "positions"), c.const(w, "weights"), params)
-        c.call("aot_resize_axis_f32", *operands, header="aot_resize.h")
+        instance, header = {"ROWS": int(p.axis == 2)}, "aot_resize.h"
+        rowwise = _axis_rowwise(m, p, physical, table)
+        c.call("aot_resize_axis_f32", *operands, instance=instance, header=header, rowwise=rowwise)
         here = to
+
+
+def _axis_rowwise(
+    m: Match, p: AxisPlan, source: tuple[int, ...], table: np.ndarray[Any, Any]
+) -> Rowwise | None:
+    """How the height or width of what is stored as `source` is resized row by row."""
+    if m.x.rank != 4 or m.x.shape[0] != 1 or p.axis < 2:
+        return None
+    _, planes, height, width, lanes = (*source, 1)[:5]
+    if p.axis == 2:
+        window, length = row_window(m, table), width * lanes
+        apart = tuple(Planes(k, planes, length, f"{n}_plane") for k, n in enumerate("yx"))
+        fields = (("o0", -1, "row"), ("o1", -1, "next"), ("top", -1, "top"))
+        made = Rowwise(p.result, (0,), window, fields, planes=apart)
+        return made if window and p.result > 1 else None
+    # As a whole the axes before are planes and rows: in a row they are planes.
+    steps, names = (p.result * lanes, width * lanes), ("y_plane", "x_plane")
+    apart = tuple(Planes(k, planes, steps[k], names[k]) for k in range(2))
+    sizes = tuple((names[k], -1, str(height * steps[k])) for k in range(2))
+    made = Rowwise(height, (0, 1), fields=(("outer", -1, str(planes)), *sizes), planes=apart)
+    return made if height > 1 else None
 
 
 def _scaled(*factors: float) -> np.ndarray[Any, Any]:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.errors import UnsupportedError
+from aot.ir.rows import Rowwise
 from aot.vendor.arguments import Used
+from aot.vendor.layouts import is_channels_last
 from aot.vendor.match import ValueRef
 from aot.vendor.recorder import Recorder
 
@@ -86,9 +88,12 @@ def move(
     axes: Sequence[Axis],
     y_offset: int = 0,
     x_offset: int = 0,
+    rows: int = 0,
 ) -> None:
     """Record the copy of `axes` from x (first element x_offset) to y (first element y_offset).
 
+    Where both are images of `rows` rows, the first axis of several elements, rows can be copied one
+    by one; the last axis is then channels, those of all in y its stride before.
     Raises UnsupportedError for more elements than an index of the kernel counts.
     """
     elem = y.dtype.nbytes
@@ -120,10 +125,23 @@ def move(
         file = "aot_transpose.h"  # also where a vendor's lowering moves data
         c.call("aot_transpose", to, source, params, instance={"E": elem}, header=file)
         return
-    _copied(c, to, source, loops, elem)
+    rowwise = None
+    if rows > 1 and len(loops) <= AXES:
+        # The outermost loop goes over rows: a row has as many times fewer steps of it.
+        few = (("dims", AXES - len(loops), str(loops[0].extent // rows)),)
+        strip = (axes[-1].extent * elem, axes[-2].y * elem)
+        rowwise = Rowwise(rows, (0, 1), fields=few, strip=strip)
+    _copied(c, to, source, loops, elem, rowwise)
 
 
-def _copied(c: Recorder, y: Used, x: Used, loops: Sequence[Axis], elem: int) -> None:
+def _copied(
+    c: Recorder,
+    y: Used,
+    x: Used,
+    loops: Sequence[Axis],
+    elem: int,
+    rowwise: Rowwise | None = None,
+) -> None:
     """Record aot_strided_copy of collapsed `loops` for elements of `elem` bytes."""
     params = c.params(
         dims=padded([a.extent for a in loops], 1),
@@ -131,7 +149,7 @@ def _copied(c: Recorder, y: Used, x: Used, loops: Sequence[Axis], elem: int) -> 
         xs=padded([a.x for a in loops], 0),
     )
     file = "aot_strided_copy.h"
-    c.call("aot_strided_copy", y, x, params, instance={"E": elem}, header=file)
+    c.call("aot_strided_copy", y, x, params, instance={"E": elem}, header=file, rowwise=rowwise)
 
 
 def copy_bytes(c: Recorder, y: Used, x: Used, axes: Sequence[Axis]) -> None:
@@ -166,4 +184,7 @@ def copy_part(c: Recorder, y: ValueRef, part: ValueRef, axis: int, start: int) -
     own = stored(part)
     ys, xs = strides(stored(y)), strides(own)
     axes = [Axis(n, a, b) for n, a, b in zip(own, ys, xs, strict=True)]
-    move(c, y, part, axes, start * ys[axis])
+    # Channels that are stored last, of one image: the rows of the parts are those of the whole.
+    lone = is_channels_last(y, y.layout) and axis == len(own) - 1 and y.rank == 4
+    rows = own[2] if lone and y.shape[0] == 1 else 0
+    move(c, y, part, axes, start * ys[axis], rows=rows)

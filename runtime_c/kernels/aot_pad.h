@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "aot_move.h"
+#include "aot_rows.h"
 #include "aot_walk.h"
 
 #define AOT_PAD_CONSTANT 0
@@ -68,8 +69,8 @@ AOT_INLINE void aot_pad_row(void *y, const void *x, const void *value, const aot
 }
 
 /* y = x with elements added or removed at both ends of each axis; added ones are *value (MODE
-   constant; NULL is not allowed) or come from x (edge, reflect, wrap). Elements of E bytes.
-   Not in place. No scratch. */
+   constant; NULL is not allowed) or come from x (edge, reflect, wrap). Elements of E bytes. By rows
+   y is one row, and x has one row or none. Not in place. No scratch. */
 AOT_INLINE void aot_pad(void *y, const void *x, const void *value, const aot_pad_params *p, int E,
                         int MODE) {
     static const int32_t zero[8] = {0, 0, 0, 0, 0, 0, 0, 0};
@@ -84,7 +85,8 @@ AOT_INLINE void aot_pad(void *y, const void *x, const void *value, const aot_pad
             from += (int64_t)s * p->xs[k];
         }
         if (inside != 0) {
-            aot_pad_row(aot_move_at(y, w.y * E), aot_move_from(x, from * E), value, p, E, MODE);
+            const void *row = AOT_AT(x, 0, from * E, aot_move_from(x, from * E));
+            aot_pad_row(aot_move_at(y, w.y * E), row, value, p, E, MODE);
         } else {
             for (int32_t i = 0; i < p->dims[7]; ++i) {
                 aot_move1(y, w.y + i, value, 0, E);

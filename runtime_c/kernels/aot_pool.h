@@ -18,7 +18,9 @@ typedef struct aot_pool_params {
     int32_t after[3];  /* padding behind each axis */
     int32_t row0;      /* output rows row0..row1-1 (second spatial axis) are computed */
     int32_t row1;
-    int32_t order; /* p of the Lp norm; 0 for other kinds */
+    int32_t order;   /* p of the Lp norm; 0 for other kinds */
+    int32_t y_plane; /* elements from one plane to the next, where channels are in blocks */
+    int32_t x_plane;
 } aot_pool_params;
 
 /* Taps first..end-1 of a window that lie inside 0..in-1; `at` is the input index of tap 0. */

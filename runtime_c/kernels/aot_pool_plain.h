@@ -7,6 +7,13 @@
 #include <stdint.h>
 
 #include "aot_pool.h"
+#include "aot_rows.h"
+
+/* Row h of plane n, at depth d; by rows there is one depth. */
+#define AOT_POOL_LINE(x, type, n, d, h, p)                                                         \
+    ((const type *)(const void *)AOT_AT(                                                           \
+        x, h, (n) * (p)->x_plane * (int64_t)sizeof(type),                                          \
+        (const int8_t *)((x) + (n) * (p)->x_plane + aot_pool_offset(p, d, h, 0))))
 
 /* Offset of (d, h, w) in a plane of x. */
 AOT_INLINE int64_t aot_pool_offset(const aot_pool_params *p, int32_t d, int32_t h, int32_t w) {
@@ -30,14 +37,14 @@ AOT_INLINE int aot_maxpool_above_int(int32_t v, int32_t best) {
    in column-major order. A window outside the input gives the type's lowest value, position 0. */
 #define AOT_MAXPOOL(name, type, lowest, above)                                                     \
     typedef aot_pool_params name##_params;                                                         \
-    AOT_INLINE type name##_one(const type *x, const aot_pool_params *p, aot_pool_span d,           \
-                               aot_pool_span h, aot_pool_span w, int32_t *at) {                    \
+    AOT_INLINE type name##_one(const type *x, int64_t n, const aot_pool_params *p,                 \
+                               aot_pool_span d, aot_pool_span h, aot_pool_span w, int32_t *at) {   \
         type best = lowest;                                                                        \
         int first = 1;                                                                             \
         for (int32_t i = d.first; i < d.end; ++i) {                                                \
             for (int32_t j = h.first; j < h.end; ++j) {                                            \
                 const int32_t z = d.at + i * p->d[0], r = h.at + j * p->d[1];                      \
-                const type *row = x + aot_pool_offset(p, z, r, 0);                                 \
+                const type *row = AOT_POOL_LINE(x, type, n, z, r, p);                              \
                 for (int32_t k = w.first; k < w.end; ++k) {                                        \
                     const int32_t c = w.at + k * p->d[2];                                          \
                     if (first || above(row[c], best)) {                                            \
@@ -60,9 +67,9 @@ AOT_INLINE int aot_maxpool_above_int(int32_t v, int32_t best) {
                 for (int32_t oh = p->row0; oh < p->row1; ++oh) {                                   \
                     for (int32_t ow = 0; ow < p->out[2]; ++ow) {                                   \
                         const int64_t to =                                                         \
-                            ((n * p->out[0] + od) * p->out[1] + oh) * p->out[2] + ow;              \
+                            n * p->y_plane + ((int64_t)od * p->out[1] + oh) * p->out[2] + ow;      \
                         int32_t at[3] = {0, 0, 0};                                                 \
-                        y[to] = name##_one(x + n * plane, p, aot_pool_taps(p, 0, od),              \
+                        y[to] = name##_one(x, n, p, aot_pool_taps(p, 0, od),                       \
                                            aot_pool_taps(p, 1, oh), aot_pool_taps(p, 2, ow), at);  \
                         if (idx) {                                                                 \
                             idx[to] =                                                              \
@@ -85,13 +92,13 @@ AOT_MAXPOOL(aot_maxpool_s8, int8_t, INT8_MIN, aot_maxpool_above_int)
    or (PADDED) inside the padded input. */
 #define AOT_AVGPOOL(name, type)                                                                    \
     typedef aot_pool_params name##_params;                                                         \
-    AOT_INLINE type name##_sum(const type *x, const aot_pool_params *p, aot_pool_span d,           \
-                               aot_pool_span h, aot_pool_span w) {                                 \
+    AOT_INLINE type name##_sum(const type *x, int64_t n, const aot_pool_params *p,                 \
+                               aot_pool_span d, aot_pool_span h, aot_pool_span w) {                \
         type sum = 0;                                                                              \
         for (int32_t i = d.first; i < d.end; ++i) {                                                \
             for (int32_t j = h.first; j < h.end; ++j) {                                            \
-                const type *row =                                                                  \
-                    x + aot_pool_offset(p, d.at + i * p->d[0], h.at + j * p->d[1], 0);             \
+                const int32_t z = d.at + i * p->d[0], r = h.at + j * p->d[1];                      \
+                const type *row = AOT_POOL_LINE(x, type, n, z, r, p);                              \
                 for (int32_t k = w.first; k < w.end; ++k) {                                        \
                     sum += row[w.at + k * p->d[2]];                                                \
                 }                                                                                  \
@@ -104,7 +111,6 @@ AOT_MAXPOOL(aot_maxpool_s8, int8_t, INT8_MIN, aot_maxpool_above_int)
         return PADDED ? aot_pool_padded(p, axis, o) : s.end - s.first;                             \
     }                                                                                              \
     AOT_INLINE void name(type *y, const type *x, const name##_params *p, int PADDED) {             \
-        const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2];                             \
         for (int64_t n = 0; n < p->planes; ++n) {                                                  \
             for (int32_t od = 0; od < p->out[0]; ++od) {                                           \
                 const aot_pool_span d = aot_pool_taps(p, 0, od);                                   \
@@ -112,12 +118,11 @@ AOT_MAXPOOL(aot_maxpool_s8, int8_t, INT8_MIN, aot_maxpool_above_int)
                 for (int32_t oh = p->row0; oh < p->row1; ++oh) {                                   \
                     const aot_pool_span h = aot_pool_taps(p, 1, oh);                               \
                     const int32_t ch = name##_taps(p, 1, oh, h, PADDED);                           \
-                    type *to = y + ((n * p->out[0] + od) * p->out[1] + oh) * p->out[2];            \
+                    type *to = y + n * p->y_plane + ((int64_t)od * p->out[1] + oh) * p->out[2];    \
                     for (int32_t ow = 0; ow < p->out[2]; ++ow) {                                   \
                         const aot_pool_span w = aot_pool_taps(p, 2, ow);                           \
                         const int32_t taps = cd * ch * name##_taps(p, 2, ow, w, PADDED);           \
-                        to[ow] =                                                                   \
-                            name##_sum(x + n * plane, p, d, h, w) / (type)(taps > 0 ? taps : 1);   \
+                        to[ow] = name##_sum(x, n, p, d, h, w) / (type)(taps > 0 ? taps : 1);       \
                     }                                                                              \
                 }                                                                                  \
             }                                                                                      \

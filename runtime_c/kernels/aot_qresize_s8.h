@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "aot_qexact.h"
+#include "aot_rows.h"
 #include "aot_simd.h"
 
 #if AOT_VLEN > 1 && defined(__GNUC__)
@@ -25,10 +26,13 @@
 #define AOT_QRESIZE_BITS 29
 
 typedef struct aot_qresize_s8_params {
-    int32_t outer;   /* product of the axes before the three resized ones */
-    int32_t in[3];   /* their extents in x, missing ones first and 1 */
-    int32_t out[3];  /* their extents in y */
-    int32_t inner;   /* product of the axes after them */
+    int32_t outer;  /* product of the axes before the three resized ones */
+    int32_t in[3];  /* their extents in x, missing ones first and 1 */
+    int32_t out[3]; /* their extents in y */
+    int32_t inner;  /* product of the axes after them */
+    int32_t row0;   /* rows row0..row1-1 (the second axis) of y are made */
+    int32_t row1;
+    int32_t top;     /* by rows: the row that is the first one of x */
     int32_t taps[3]; /* inputs per output along each */
     int32_t bits;    /* fraction bits of the sums: 255 << bits times all |weights| is below 2^31 */
     int32_t mult;    /* y - y_zero = sum * mult / 2^shift */
@@ -87,9 +91,10 @@ AOT_INLINE int8_t aot_qresize_code(const aot_qresize_tap *tap, int32_t n, const 
 }
 
 /* The taps of output (a, b, c); their number, -1 for an output outside. at and w are the tables of
-   the three axes one after the other, each out * taps. Taps of weight 0 are left out. */
-AOT_INLINE int32_t aot_qresize_gather(aot_qresize_tap *tap, const int32_t *at, const int32_t *w,
-                                      int32_t a, int32_t b, int32_t c,
+   the three axes one after the other, each out * taps. Taps of weight 0 are left out. By rows x is
+   the table of rows, and taps count from the first one. */
+AOT_INLINE int32_t aot_qresize_gather(aot_qresize_tap *tap, const int8_t *x, const int32_t *at,
+                                      const int32_t *w, int32_t a, int32_t b, int32_t c,
                                       const aot_qresize_s8_params *p) {
     const int32_t second = p->out[0] * p->taps[0], third = second + p->out[1] * p->taps[1];
     const int32_t *ia = at + a * p->taps[0], *wa = w + a * p->taps[0];
@@ -102,12 +107,15 @@ AOT_INLINE int32_t aot_qresize_gather(aot_qresize_tap *tap, const int32_t *at, c
     for (int32_t i = 0; i < p->taps[0]; ++i) {
         for (int32_t j = 0; j < p->taps[1]; ++j) {
             const int64_t pair = aot_qresize_drop((int64_t)wa[i] * wb[j], AOT_QRESIZE_BITS);
-            const int32_t row = (ia[i] * p->in[1] + ib[j]) * p->in[2];
+            const int32_t line = (ia[i] * p->in[1] + ib[j]) * p->in[2] * p->inner;
+            const int32_t row =
+                AOT_ROWS_APART ? (int32_t)(AOT_AT(x, ib[j] - p->top, 0, x) - AOT_AT(x, 0, 0, x))
+                               : line;
             for (int32_t k = 0; pair != 0 && k < p->taps[2]; ++k) {
                 const int32_t drop = 2 * AOT_QRESIZE_BITS - p->bits;
                 const int32_t weight = (int32_t)aot_qresize_drop(pair * wc[k], drop);
                 if (weight != 0) {
-                    tap[n].at = (row + ic[k]) * p->inner;
+                    tap[n].at = row + ic[k] * p->inner;
                     tap[n++].weight = weight;
                 }
             }
@@ -202,9 +210,10 @@ AOT_INLINE void aot_qresize_s8(int8_t *y, const int8_t *x, const int32_t *at, co
     const int32_t plane = p->in[0] * p->in[1] * p->in[2] * p->inner;
     for (int32_t o = 0; o < p->outer; ++o, x += plane) {
         for (int32_t a = 0; a < p->out[0]; ++a) {
-            for (int32_t b = 0; b < p->out[1]; ++b) {
+            for (int32_t b = p->row0; b < p->row1; ++b) {
                 for (int32_t c = 0; c < p->out[2]; ++c, y += p->inner) {
-                    aot_qresize_position(y, tap, aot_qresize_gather(tap, at, w, a, b, c, p), x, p);
+                    const int32_t n = aot_qresize_gather(tap, x, at, w, a, b, c, p);
+                    aot_qresize_position(y, tap, n, AOT_AT(x, 0, 0, x), p);
                 }
             }
         }

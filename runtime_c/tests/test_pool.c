@@ -11,18 +11,67 @@
 #define V AOT_VLEN
 #define PLANES 3
 
-/* planes, in, out, window, strides, dilations, pads before and after, rows, order of the norm */
+/* planes, in, out, window, strides, dilations, pads before and after, rows, order of the norm,
+ * planes */
 static const aot_pool_params cases[] = {
-    {3, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, 0, 1, 2},
-    {3, {1, 7, 21}, {1, 5, 19}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, 0, 5, 2},
-    {3, {1, 7, 20}, {1, 4, 10}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}, {0, 1, 0}, 0, 4, 1},
-    {3, {1, 6, 9}, {1, 6, 9}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}, {0, 1, 1}, 1, 5, 3},
-    {3, {1, 8, 8}, {1, 4, 4}, {1, 2, 2}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, 0, 4, 2},
-    {3, {4, 5, 6}, {3, 3, 4}, {2, 3, 2}, {1, 2, 1}, {1, 1, 2}, {0, 1, 0}, {0, 1, 0}, 0, 3, 1},
-    {3, {1, 1, 17}, {1, 1, 5}, {1, 1, 5}, {1, 1, 4}, {1, 1, 1}, {0, 0, 2}, {0, 0, 4}, 0, 1, 4},
-    {3, {1, 9, 7}, {1, 4, 3}, {1, 3, 2}, {1, 2, 3}, {1, 2, 2}, {0, 1, 1}, {0, 0, 2}, 0, 4, 2},
-    {3, {1, 9, 12}, {1, 5, 7}, {1, 3, 3}, {1, 2, 2}, {1, 2, 3}, {0, 2, 4}, {0, 2, 4}, 0, 5, 2},
-    {3, {1, 2, 2}, {1, 4, 4}, {1, 2, 2}, {1, 2, 2}, {1, 1, 1}, {0, 3, 3}, {0, 3, 3}, 0, 4, 2},
+    {3, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, 0, 1, 2, 0, 0},
+    {3,
+     {1, 7, 21},
+     {1, 5, 19},
+     {1, 3, 3},
+     {1, 1, 1},
+     {1, 1, 1},
+     {0, 0, 0},
+     {0, 0, 0},
+     0,
+     5,
+     2,
+     0,
+     0},
+    {3,
+     {1, 7, 20},
+     {1, 4, 10},
+     {1, 3, 3},
+     {1, 2, 2},
+     {1, 1, 1},
+     {0, 1, 1},
+     {0, 1, 0},
+     0,
+     4,
+     1,
+     0,
+     0},
+    {3, {1, 6, 9}, {1, 6, 9}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}, {0, 1, 1}, 1, 5, 3, 0, 0},
+    {3, {1, 8, 8}, {1, 4, 4}, {1, 2, 2}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, 0, 4, 2, 0, 0},
+    {3, {4, 5, 6}, {3, 3, 4}, {2, 3, 2}, {1, 2, 1}, {1, 1, 2}, {0, 1, 0}, {0, 1, 0}, 0, 3, 1, 0, 0},
+    {3,
+     {1, 1, 17},
+     {1, 1, 5},
+     {1, 1, 5},
+     {1, 1, 4},
+     {1, 1, 1},
+     {0, 0, 2},
+     {0, 0, 4},
+     0,
+     1,
+     4,
+     0,
+     0},
+    {3, {1, 9, 7}, {1, 4, 3}, {1, 3, 2}, {1, 2, 3}, {1, 2, 2}, {0, 1, 1}, {0, 0, 2}, 0, 4, 2, 0, 0},
+    {3,
+     {1, 9, 12},
+     {1, 5, 7},
+     {1, 3, 3},
+     {1, 2, 2},
+     {1, 2, 3},
+     {0, 2, 4},
+     {0, 2, 4},
+     0,
+     5,
+     2,
+     0,
+     0},
+    {3, {1, 2, 2}, {1, 4, 4}, {1, 2, 2}, {1, 2, 2}, {1, 1, 1}, {0, 3, 3}, {0, 3, 3}, 0, 4, 2, 0, 0},
 };
 #define CASES (int)(sizeof cases / sizeof *cases)
 
@@ -77,7 +126,8 @@ static double some_value(int special) {
 }
 
 static void test_plain(int number, int special) {
-    const aot_pool_params *p = &cases[number];
+    aot_pool_params planes = cases[number];
+    const aot_pool_params *p = &planes;
     const int in = volume(p->in), out = volume(p->out);
     double *x = NEW(double, PLANES *in), *y = NEW(double, PLANES *out);
     float *xf = NEW(float, PLANES *in), *yf = NEW(float, PLANES *out), *mean[2];
@@ -86,6 +136,8 @@ static void test_plain(int number, int special) {
     int64_t *places = NEW(int64_t, PLANES * out), *columns = NEW(int64_t, PLANES * out);
     int8_t *xs = NEW(int8_t, PLANES * in), *ys = NEW(int8_t, PLANES * out);
     uint8_t *xu = NEW(uint8_t, PLANES * in), *yu = NEW(uint8_t, PLANES * out);
+    planes.y_plane = out;
+    planes.x_plane = in;
     check_case("pool %d, special %d", number, special);
     for (int i = 0; i < PLANES * in; ++i) {
         x[i] = some_value(special);
@@ -145,12 +197,15 @@ static void test_plain(int number, int special) {
 }
 
 static void test_blocked(int number, int special) {
-    const aot_pool_params *p = &cases[number];
+    aot_pool_params blocks = cases[number];
+    const aot_pool_params *p = &blocks;
     const int in = volume(p->in), out = volume(p->out), kw = p->k[2];
     const int KW = kw == 2 || kw == 3 ? kw : 0;
     const int SW = kw == 3 && p->s[2] <= 2 && p->in[0] == 1 && p->d[2] == 1 ? p->s[2] : 0;
     float *x = NEW(float, PLANES *in *V), *most = NEW(float, PLANES *out *V);
     double *wide = NEW(double, PLANES *in *V);
+    blocks.y_plane = out * V;
+    blocks.x_plane = in * V;
     check_case("blocked pool %d, special %d", number, special);
     for (int i = 0; i < PLANES * in * V; ++i) {
         wide[i] = some_value(special);

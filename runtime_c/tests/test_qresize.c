@@ -75,6 +75,9 @@ static void test_s8(int x_zero, int y_zero, float sx, float sy, int outside) {
                                {in[0], in[1], in[2]},
                                {out[0], out[1], out[2]},
                                INNER,
+                               0,
+                               out[1],
+                               0,
                                {taps[0], taps[1], taps[2]},
                                bits,
                                (int32_t)(ratio * 2147483648.0),
@@ -108,11 +111,24 @@ static void test_halves(float scale, int32_t mult, int32_t shift) {
     static const int32_t w[1 + 1 + 4 * ROWS] = {1 << 29, 1 << 29, 1 << 29, 0,       3 << 27,
                                                 1 << 27, 1 << 27, 3 << 27, 3 << 27, 1 << 27,
                                                 1 << 27, 3 << 27, 1 << 28, 1 << 28};
-    aot_qresize_s8_params p = {1,    {1, 1, ROWS}, {1, 1, 2 * ROWS},
-                               WIDE, {1, 1, 2},    22,
-                               mult, shift,        -128,
-                               -128, -120,         120,
-                               0,    {0},          {0}};
+    aot_qresize_s8_params p = {1,
+                               {1, 1, ROWS},
+                               {1, 1, 2 * ROWS},
+                               WIDE,
+                               0,
+                               1,
+                               0,
+                               {1, 1, 2},
+                               22,
+                               mult,
+                               shift,
+                               -128,
+                               -128,
+                               -120,
+                               120,
+                               0,
+                               {0},
+                               {0}};
     int8_t x[ROWS * WIDE], y[2 * ROWS * WIDE];
     aot_qresize_tap scratch[2];
     check_case("resize of int8 with halves, scale %g", (double)scale);
@@ -121,7 +137,7 @@ static void test_halves(float scale, int32_t mult, int32_t shift) {
     fill_s8(x, ROWS * WIDE, -128, 127);
     aot_qresize_s8(y, x, at, w, scratch, &p);
     for (int c = 0; c < 2 * ROWS; ++c) {
-        const int32_t n = aot_qresize_gather(scratch, at, w, 0, 0, c, &p);
+        const int32_t n = aot_qresize_gather(scratch, x, at, w, 0, 0, c, &p);
         int32_t base = 0;
         for (int t = 0; t < n; ++t) {
             base -= scratch[t].weight * p.x_zero;

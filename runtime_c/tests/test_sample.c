@@ -8,7 +8,7 @@
 
 /* Elements at the positions of tables, one of which is outside. */
 static void test_nearest(int E) {
-    const aot_resize_nearest_params p = {2, {2, 3, 4}, {3, 2, 5}, 7};
+    const aot_resize_nearest_params p = {2, {2, 3, 4}, {3, 2, 5}, 7, 0, 2, 210, 168};
     static const int32_t table[10] = {1, 0, 1, 2, 0, 3, -1, 0, 0, 2}; /* axis after axis */
     uint8_t *x = some_elements(2 * 24 * 7, E), *value = some_elements(1, E);
     uint8_t *y = NEW(uint8_t, 420 * E), *want = NEW(uint8_t, 420 * E);
@@ -25,7 +25,7 @@ static void test_nearest(int E) {
 
 /* Sums of taps along one axis; output 1 is outside. */
 static void test_axis(int inner, int taps) {
-    const aot_resize_axis_f32_params p = {3, 5, 4, inner, taps, -7.5F};
+    const aot_resize_axis_f32_params p = {3, 0, 4, inner, taps, -7.5F, 4 * inner, 5 * inner, 0};
     float *x = NEW(float, 15 * inner), *w = NEW(float, 4 * taps), *y = NEW(float, 12 * inner);
     int32_t *at = NEW(int32_t, 4 * taps);
     check_case("axis of %d elements, %d taps", inner, taps);
@@ -33,7 +33,7 @@ static void test_axis(int inner, int taps) {
     fill_f32(w, 4 * taps, -2.0, 2.0);
     fill_s32(at, 4 * taps, 0, 4);
     at[taps] = -1;
-    aot_resize_axis_f32(y, x, at, w, &p);
+    aot_resize_axis_f32(y, x, at, w, &p, 0);
     for (int i = 0; i < 12 * inner; ++i) {
         const int o = i / inner % 4;
         double want = o == 1 ? -7.5 : 0.0;

@@ -61,7 +61,7 @@ def test_random_graphs_without_a_finding() -> None:
         strict = "normal" if dtype in (np.int8, np.int16) else "strict"
         options = Options(name="net", target="cortex-m4", accuracy=strict, plan_effort=1)
         effort = EFFORT if seed % 8 == 0 else 500  # few plans need a long search
-        model, partition = partition_model(random_network(seed, dtype), options)
+        model, partition = partition_model(random_network(seed, dtype, seed % 2 == 1), options)
         chips = widths(load_target(options.target), options)
         stages = Stages(silent, unwatched)
         ((_, program, _),) = plan_programs("net", model.graph, partition, chips, options, stages)
@@ -76,6 +76,50 @@ def test_random_graphs_without_a_finding() -> None:
             assert batches > GRAPHS // 4
             return
     raise AssertionError(f"only {streamed} graphs are streamed")
+
+
+@pytest.fixture(scope="module")
+def joined() -> tuple[Program, Plan]:
+    """Two convolutions whose channels are joined and read by a third, all by rows."""
+    made = Made(2)
+    parts = []
+    for _ in range(2):
+        weights = made.weights(8, made.channels, 3, 3)
+        real = made.net.add("Conv", made.quantised_values("x"), weights, pads=[1] * 4)
+        parts.append(made.made(real, (8, *made.values[0][1][1:]))[0])
+    both = made.net.add("Concat", *parts, axis=1)
+    real = made.net.add(
+        "Conv", made.quantised_values(both), made.weights(8, 16, 3, 3), pads=[1] * 4
+    )
+    name, _ = made.made(real, made.values[1][1])
+    asked = Options(name="net", target="cortex-m4")
+    whole = compile_model(made.net.model(**{name: np.int8}), asked).program
+    program = segmented(whole, runs_of(whole)[0])
+    return program, place_rows(program)
+
+
+def test_parts_that_are_missing_or_meet(joined: tuple[Program, Plan]) -> None:
+    """A row is there when all calls that make a part of it have done so, each its own bytes."""
+    program, plan = joined
+    (segment,) = program.segments
+    copies = [i for i, c in enumerate(program.calls) if c.rowwise and c.rowwise.strip[0]]
+    assert len(copies) == 2
+    for copy in copies:
+        for row in range(4):
+            steps = list(segment.steps)
+            at = [k for k, s in enumerate(steps) if s == copy][row]
+            reader = next(k for k, s in enumerate(steps) if s == segment.last and k > at)
+            steps.insert(reader, steps.pop(at))  # behind the row that reads it
+            wrong = replace(program, segments=(replace(segment, steps=tuple(steps)),))
+            with pytest.raises(InternalError, match="before it is made"):
+                check_rows(wrong, plan)
+        call = program.calls[copy]
+        assert call.rowwise
+        width, pitch = call.rowwise.strip
+        wide = replace(call, rowwise=replace(call.rowwise, strip=(width + 1, pitch)))
+        calls = [wide if c is call else c for c in program.calls]
+        with pytest.raises(InternalError, match=r"another call makes|no pixels of"):
+            check_rows(replace(program, calls=tuple(calls)), plan)
 
 
 def test_text_tells_steps_and_places(network: tuple[Program, Plan]) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.graph_nodes import Array
+from aot.ir.rows import Rowwise
 from aot.ops.broadcast import stored
 from aot.ops.quantised.common import (
     quantised,
@@ -31,7 +32,7 @@ from aot.ops.quantised.common import (
     some_wide,
     type_constants,
 )
-from aot.ops.resize import weights
+from aot.ops.resize import row_window, weights
 from aot.ops.resize_single import linear, single_weights
 from aot.vendor import S8, U8, Layout, Match, channels_last
 from aot.vendor.arguments import ParamFields
@@ -217,8 +218,8 @@ def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
 def _params(
     c: Recorder, m: Match, found: Tables, bits: int, numbers: dict[str, int]
 ) -> ParamFields:
-    """The parameters of both kernels; `bits` are fraction bits of weights, `numbers` the
-    arithmetic's.
+    """The parameters of both kernels, of that of 8 bits with rows; `bits` are fraction bits of
+    weights, `numbers` the arithmetic's.
     """
     eight = {m.x.dtype, m.y.dtype} <= {S8, U8}
     x, y, fields = quantisation(m, "x"), quantisation(m, "y"), quantised_fields(m, signed=eight)
@@ -231,6 +232,7 @@ def _params(
         **{"in": before + source[span.start : span.stop]},
         out=before + result[span.start : span.stop],
         inner=math.prod(source[span.stop :]),
+        **({"row0": 0, "row1": (*before, *result[span.start :])[1], "top": 0} if eight else {}),
         taps=found.taps,
         bits=bits,
         **numbers,
@@ -256,6 +258,11 @@ def narrow_to_kernel(c: Recorder, m: Match) -> None:
     fixed = [np.rint(w.astype(np.float64) * 2**WEIGHT_BITS).astype(np.int32) for _, w in found.each]
     scaled = ratio(float(quantisation(m, "x").s) / float(quantisation(m, "y").s), bits)
     params = _params(c, m, found, bits, scaled)
+    rowwise = None
+    if found.span == range(2, 4) and m.x.shape[0] == 1 and m.x.rank == 4 and m.y.shape[2] > 1:
+        window = row_window(spec(m), found.each[1][0])
+        fields = (("row0", -1, "row"), ("row1", -1, "next"), ("top", -1, "top"))
+        rowwise = Rowwise(m.y.shape[2], (0,), window, fields) if window else None
     with signed_result(c, m.y) as made:
         c.call(
             "aot_qresize_s8",
@@ -267,6 +274,7 @@ def narrow_to_kernel(c: Recorder, m: Match) -> None:
             c.const(np.concatenate([w.ravel() for w in fixed]), "weights"),
             c.scratch(8 * math.prod(found.taps)),
             params,
+            rowwise=rowwise,
         )
 
 

@@ -41,16 +41,19 @@ def _widest_first(problem: Problem, totals: Sequence[int]) -> list[int]:
     return order
 
 
-def first_fit(problem: Problem, order: Sequence[int]) -> list[int]:
+def first_fit(problem: Problem, order: Sequence[int], below: int = 0) -> list[int]:
     """Offsets: each buffer of `order` goes to the lowest hole that the placed ones leave.
 
-    Fixed buffers come first. Raises ValueError if two of them overlap.
+    Fixed buffers come first. Raises ValueError if two of them overlap. With `below` the result is
+    [] as soon as a buffer ends there or higher.
     """
     offsets = [-1] * len(problem.size)
     _place_fixed(problem, offsets)
     for i in order:
         if offsets[i] < 0:
             offsets[i] = _lowest(problem, i, offsets)
+            if below and offsets[i] + problem.size[i] >= below:
+                return []
     return offsets
 
 

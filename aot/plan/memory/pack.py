@@ -57,8 +57,8 @@ def _first_fits(problem: Problem) -> tuple[list[int], int]:
     best: list[int] = []
     height = 0
     for order in orders(problem):
-        offsets = first_fit(problem, order)
-        if not best or problem.height(offsets) < height:
+        offsets = first_fit(problem, order, height)
+        if offsets:
             best, height = offsets, problem.height(offsets)
         if height == problem.bound:
             break

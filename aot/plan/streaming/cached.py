@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from aot.ir.program import Arg, Program, Role
-from aot.plan.streaming.order import of_scratch
+from aot.plan.streaming.order import Run, of_scratch
 from aot.plan.streaming.runs import rows_of, runs_of, segmented
 
 #: What a value has to be larger than, in caches, for a gain beyond doubt. Measured on Zen 4 with
@@ -74,7 +74,7 @@ def _made(program: Program, index: int) -> int:
 
 def _is_large(program: Program, cache: int, first: int, last: int) -> bool:
     """Whether calls `first` to `last` keep a LARGE value by rows."""
-    kept = rows_of(program, first, last)
+    kept = rows_of(Run(program, first, last))
     return max((program.tensors[n].nbytes for n in kept), default=0) > LARGE * cache
 
 

@@ -121,9 +121,11 @@ class _Count:
         Fills `rows`, `born` and `change`, from which `peak` sums up the bytes that are live.
         """
         made = dict.fromkeys(range(self.run.first, self.run.last + 1), 0)
-        root_of = {i: r for r, i in self.run.producer.items()}
+        root_of = {i: r for r, calls in self.run.producers.items() for i in calls}
         sizes = {n: t.nbytes for n, t in self.program.tensors.items() if t.role is Role.SCRATCH}
-        scratch = {i: sum(sizes[n] for n in of_scratch(self.program, c)) for i, c in self.run.calls()}
+        scratch = {
+            i: sum(sizes[n] for n in of_scratch(self.program, c)) for i, c in self.run.calls()
+        }
         for t, index in enumerate(self.steps):
             call, step = self.program.calls[index], made[index]
             made[index] += 1
@@ -177,10 +179,11 @@ class _Count:
         """Whether row `row` of `root` takes the place of one that is read for the last time in step
         `step`.
         """
-        call = self.program.calls[self.run.producer[root]]
+        makers = self.run.producers[root]
+        call = self.program.calls[makers[0]]
         for out, inp in call.inplace:
             arg = call.args[inp]
-            if out == 0 and isinstance(arg, Arg):
+            if out == 0 and len(makers) == 1 and isinstance(arg, Arg):
                 below = self.program.base(arg.tensor)[0]
                 if below in self.rows and self.rows[below][1].get(row) == step:
                     return (

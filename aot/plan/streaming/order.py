@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 
 from aot.ir.program import Access, Arg, Call, Program, Role
 from aot.ir.rows import Rowwise
+from aot.plan.streaming.parts import part_of
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """Argument `arg` of a call reads rows of the tensor `root`."""
+    """Argument `arg` of a call reads rows of the tensor `root`, which calls `makers` make."""
 
     arg: int
     root: str
+    makers: tuple[int, ...]
 
 
 #: (argument, root, rows) that a step reads.
@@ -26,32 +28,42 @@ Need = tuple[int, str, tuple[int, ...]]
 class Run:
     """Calls `first` to `last` of a program; `made` are their results, `sources` what they read.
 
-    `producer` is the call that makes a root, `apart` are roots whose rows have several pieces.
+    `producers` are the calls that make a root, each a part of it if they are several, `apart` are
+    roots whose rows have several pieces.
     `known` is what steps need, by (call, step): runs of one program may share it.
     """
 
     program: Program
     first: int
     last: int
-    producer: dict[str, int] = field(default_factory=dict)
+    producers: dict[str, list[int]] = field(default_factory=dict)
     sources: dict[int, list[Reads]] = field(default_factory=dict)
     apart: set[str] = field(default_factory=set)
     known: dict[tuple[int, int], tuple[Need, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Note, by call, which roots it reads by rows, and by root, which call makes it."""
+        """Note, by call, which roots it reads by rows, and by root, which calls make it."""
         for index, call in self.calls():
             assert call.rowwise is not None
-            self.producer[self.program.base(call.writes()[0])[0]] = index
             own = [*call.rowwise.single[1:]]
             own += [call.rowwise.window.arg] if call.rowwise.window else []
             self.apart.update(r for _, r in self.planes(call))
-            found = [(a, call.args[a]) for a in own]
-            self.sources[index] = [
-                Reads(a, self.program.base(arg.tensor)[0])
-                for a, arg in found
-                if isinstance(arg, Arg) and self.role(arg) is not Role.CONST
-            ]
+            self.sources[index] = found = []
+            for at in own:
+                arg = call.args[at]
+                if not isinstance(arg, Arg) or self.role(arg) is Role.CONST:
+                    continue
+                part = part_of(self.program, call, at)
+                makers = (
+                    i
+                    for i in self.producers.get(part.root, ())
+                    if part.meets(part_of(self.program, self.program.calls[i], 0))
+                )
+                self.apart.update([part.root] * part.proper)
+                found.append(Reads(at, part.root, tuple(makers)))
+            made = part_of(self.program, call, 0)
+            self.apart.update([made.root] * made.proper)
+            self.producers.setdefault(made.root, []).append(index)
 
     def role(self, arg: Arg) -> Role:
         """The role of what owns an argument's memory."""
@@ -93,8 +105,8 @@ class Run:
 
     def ends(self) -> list[int]:
         """Calls whose result no other call of the run reads."""
-        read = {r.root for own in self.sources.values() for r in own}
-        return [i for root, i in self.producer.items() if root not in read]
+        read = {i for own in self.sources.values() for r in own for i in r.makers}
+        return [i for i in self.sources if i not in read]
 
     def steps(self) -> tuple[int, ...]:
         """Indices of calls in the order in which they make their rows.
@@ -121,13 +133,15 @@ class Run:
 
     def _behind(self, index: int, made: Mapping[int, int]) -> int | None:
         """A call that has to make a row before call `index` can make its next one."""
-        for _, root, rows in self.needs(index, made[index]):
-            source = self.producer.get(root)
-            if source is None or not rows:
-                continue
-            own = self.program.calls[source].rowwise
-            if own is not None and made[source] * own.batch - own.lead <= rows[-1]:
-                return source
+        needed = self.needs(index, made[index])
+        for reads, (_, _, rows) in zip(self.sources[index], needed, strict=True):
+            for source in reads.makers if rows else ():
+                own = self.program.calls[source].rowwise
+                assert own is not None
+                # A sum is there with its last step.
+                there = made[source] // own.steps if own.sums else made[source] * own.batch
+                if there - own.lead <= rows[-1]:
+                    return source
         return None
 
     def _rest(self, made: Mapping[int, int], count: Mapping[int, int]) -> Iterator[int]:

@@ -75,8 +75,8 @@ def _plan(
     """The plan of a program that runs by rows, from the places of its rows and whole tensors.
 
     `places` are offsets in bytes by name: of tensors, of rows (`row_name`) and of sums. `whole` is
-    the same program without segments, `aliases` what shares memory in it; `packing` says the height and its
-    proof; `align` is the alignment of the arena in bytes.
+    the same program without segments, `aliases` what shares memory in it; `packing` says the height
+    and its proof; `align` is the alignment of the arena in bytes.
     """
     found: dict[str, list[int]] = {n: [] for s in program.segments for n in s.tensors}
     for segment in program.segments:

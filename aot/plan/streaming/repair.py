@@ -15,6 +15,8 @@ from aot.plan.memory.problem import Problem, problem_of
 
 #: Buffers that the exact search packs, and rounds of moving to the front otherwise.
 MOST_EXACT, ROUNDS = 400, 12
+#: Pairs of buffers that all rounds look at, which bounds their time.
+MOST_WORK = 3_000_000
 
 
 def pack_rows(buffers: Sequence[Buffer], effort: int) -> Packing:
@@ -42,14 +44,15 @@ def _repaired(problem: Problem, rounds: int) -> list[int]:
     the bound first in the order and packs again; every other round moves only the higher half of
     these, which changes the order less. The rounds end when nothing is above the bound.
     """
-    bound, best, order = problem.bound, list[int](), list[int]()
+    bound, height, best, order = problem.bound, 0, list[int](), list[int]()
     for tried in orders(problem):
-        offsets = first_fit(problem, tried)
-        if not best or problem.height(offsets) < problem.height(best):
-            best, order = offsets, tried
-        if problem.height(best) == bound:
+        offsets = first_fit(problem, tried, height)
+        if offsets:
+            best, order, height = offsets, tried, problem.height(offsets)
+        if height == bound:
             break
     offsets = best
+    rounds = min(rounds, max(2, MOST_WORK // (1 + sum(map(len, problem.near)))))
     for turn in range(rounds):
         ends = [o + s for o, s in zip(offsets, problem.size, strict=True)]
         above = sorted((i for i in order if ends[i] > bound), key=lambda i: -ends[i])
@@ -59,6 +62,6 @@ def _repaired(problem: Problem, rounds: int) -> list[int]:
         moved = set(front)
         order = [i for i in order if i in moved] + [i for i in order if i not in moved]
         offsets = first_fit(problem, order)
-        if problem.height(offsets) < problem.height(best):
-            best = offsets
+        if problem.height(offsets) < height:
+            best, height = offsets, problem.height(offsets)
     return best

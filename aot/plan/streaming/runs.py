@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from aot.ir.program import Arg, Call, Program, Role
 from aot.ir.rows import STREAMED, Segment
 from aot.plan.streaming.order import Run, of_scratch, writes_once
+from aot.plan.streaming.parts import Part, part_of
 
 #: Rows that a window may span: a call has a table of as many pointers on its stack.
 MOST_SPAN = 64
@@ -32,17 +33,21 @@ def obstacle(program: Program, call: Call) -> str:
         return f"{call.kernel} has several results"
     if rowwise.window is not None and rowwise.window.span > MOST_SPAN:
         return f"windows of {rowwise.window.span} rows (at most {MOST_SPAN})"
-    # A row is at a multiple of its size: parts of tensors and odd sizes have none.
+    # A row is at a multiple of its size: odd sizes have none, parts of tensors where they are
+    # planes, or bytes of every pixel.
     for index, height in row_counts(call):
         arg = call.args[index]
-        if not isinstance(arg, Arg) or arg.offset or arg.back:
+        if not isinstance(arg, Arg) or arg.back:
             return f"argument {index} of {call.kernel} is a part of a tensor"
         root, offset = program.base(arg.tensor)
-        tensor = program.tensors[root]
-        if offset or tensor.nbytes != program.tensors[arg.tensor].nbytes:
-            return f"{arg.tensor} is a part of {root}"
-        if tensor.role is Role.CONST or tensor.nbytes == 0 or tensor.nbytes % height:
+        whole, own = program.tensors[root].nbytes, program.tensors[arg.tensor].nbytes
+        if whole == 0 or whole % height or program.tensors[root].role is Role.CONST:
             return f"{arg.tensor} has no {height} rows"
+        if arg.offset >= whole // height or (arg.offset and index not in rowwise.single):
+            return f"argument {index} of {call.kernel} is a part of a tensor"
+        plane = part_of(program, call, index).grain * height
+        if (offset or own != whole) and (not plane or offset % plane or whole % plane):
+            return f"{arg.tensor} is a part of {root}"
     return ""
 
 
@@ -74,36 +79,35 @@ def runs_of(program: Program) -> tuple[list[tuple[int, int]], list[Break]]:
     """
     found: list[tuple[int, int]] = []
     breaks: list[Break] = []
-    rows: dict[str, tuple[int, int]] = {}  # a root's rows, and the pieces of each
-    whole: set[str] = set()
+    seen = _Seen()
     first = 0
     for index, call in enumerate(program.calls):
-        why = obstacle(program, call) or _disagrees(program, call, rows, whole)
+        own = obstacle(program, call)
+        why = own or _disagrees(program, call, seen)
         if why:
             breaks.append(Break(index, why))
             found.append((first, index - 1))
-            rows, whole, first = {}, set(), index
-            if obstacle(program, call):
+            seen, first = _Seen(), index
+            if own:
                 first = index + 1
                 continue
-        root = program.base(call.writes()[0])[0]
-        rows |= {program.base(a.tensor)[0]: own for a, own in _tensors(call)}
-        whole |= {program.base(a.tensor)[0] for a in _whole(call)}
-        # A call with a sum over rows makes its result at once: one row.
-        rows[root] = (call.rowwise.height, call.rowwise.pieces(0)) if call.rowwise else (1, 1)
+        for at, height in row_counts(call):
+            part = part_of(program, call, at)
+            seen.rows[part.root] = height, _pieces(call, at, part)
+            seen.parts.setdefault(part.root, []).append(part)
+        seen.whole |= {program.base(a.tensor)[0] for a in _whole(call)}
     found.append((first, len(program.calls) - 1))
     return [(a, z) for a, z in found if z > a], breaks
 
 
-def _tensors(call: Call) -> Iterator[tuple[Arg, tuple[int, int]]]:
-    """Yield the arguments of a call that are read or written by rows, with their numbers of rows
-    and of the pieces of a row.
-    """
-    assert call.rowwise is not None
-    for index, height in row_counts(call):
-        arg = call.args[index]
-        assert isinstance(arg, Arg)
-        yield arg, (height, call.rowwise.pieces(index))
+@dataclass(slots=True)
+class _Seen:
+    """What a run has touched: (rows, pieces of a row) and parts by
+    root, and roots that it reads as a whole."""
+
+    rows: dict[str, tuple[int, int]] = field(default_factory=dict)
+    parts: dict[str, list[Part]] = field(default_factory=dict)
+    whole: set[str] = field(default_factory=set)
 
 
 def _whole(call: Call) -> Iterator[Arg]:
@@ -114,24 +118,29 @@ def _whole(call: Call) -> Iterator[Arg]:
         yield arg
 
 
-def _disagrees(
-    program: Program, call: Call, rows: dict[str, tuple[int, int]], whole: set[str]
-) -> str:
-    """The reason why a call cannot join a run, "" if it can.
+def _pieces(call: Call, index: int, part: Part) -> int:
+    """How many pieces a row of the tensor has that argument `index` is a part of."""
+    assert call.rowwise is not None
+    pieces = call.rowwise.pieces(index)
+    return pieces * part.whole // (part.end - part.begin) if part.grain else pieces
 
-    `rows` has the numbers of rows and of their pieces by root, `whole` roots that the run reads as
-    a whole.
-    """
-    for arg, own in _tensors(call):
-        found = rows.get(program.base(arg.tensor)[0], own)
+
+def _disagrees(program: Program, call: Call, seen: _Seen) -> str:
+    """The reason why a call cannot join a run that has `seen` what is before it, "" if it can."""
+    for index, height in row_counts(call):
+        part = part_of(program, call, index)
+        own = height, _pieces(call, index, part)
+        found = seen.rows.get(part.root, own)
         if found != own:
             at, kind = (0, "rows") if found[0] != own[0] else (1, "pieces of a row")
-            return f"{arg.tensor} is read as {own[at]} {kind}, made as {found[at]}"
+            return f"{part.root} is read as {own[at]} {kind}, made as {found[at]}"
+        before = seen.parts.get(part.root, [])
+        if index == 0 and (part.root in seen.whole or any(part.meets(p) for p in before)):
+            return f"{part.root} is written again"
     for arg in _whole(call):
-        if program.base(arg.tensor)[0] in rows:
+        if program.base(arg.tensor)[0] in seen.rows:
             return f"all of {arg.tensor} is needed at once"
-    made = program.base(call.writes()[0])[0]
-    return f"{made} is written again" if made in rows or made in whole else ""
+    return ""
 
 
 def segmented(program: Program, spans: list[tuple[int, int]]) -> Program:
@@ -167,15 +176,15 @@ def in_batches(program: Program) -> Program:
         for index in sorted(goal, reverse=True):
             rowwise = calls[index].rowwise
             assert rowwise is not None
-            if rowwise.most > 1:
+            alone = not part_of(program, calls[index], 0).proper
+            if rowwise.most > 1 and alone:
                 batch = min(rowwise.most, rowwise.height)
                 rowwise = replace(rowwise, batch=batch, lead=-(goal[index] + 1) % batch)
                 calls[index] = replace(calls[index], rowwise=rowwise)
                 run.program = replace(program, calls=tuple(calls))
             step = (goal[index] + rowwise.lead) // rowwise.batch
-            for _, root, rows in run.needs(index, step):
-                source = run.producer.get(root)
-                if source is not None and rows:
+            for reads, (_, _, rows) in zip(run.sources[index], run.needs(index, step), strict=True):
+                for source in reads.makers if rows else ():
                     goal[source] = max(goal[source], rows[-1])
     if calls == [*program.calls]:
         return program
@@ -191,12 +200,13 @@ def rows_of(run: Run) -> list[str]:
     those of a whole tensor.
     """
     program, first, last = run.program, run.first, run.last
-    kept = {*program.outputs, *program.kept, *(s.tensor for s in program.shapes)}
+    ends = (*program.outputs, *program.kept, *(s.tensor for s in program.shapes))
+    kept = {program.base(n)[0] for n in ends}
     for index, call in enumerate(program.calls):
         names = [a.tensor for a in call.pointers()] if not first <= index <= last else ()
         own = [a.tensor for a in _whole(call)] if first <= index <= last else ()
         kept.update(program.base(n)[0] for n in (*names, *own))
-    rows = [r for r in run.producer if r not in kept and program.tensors[r].role is Role.TEMP]
+    rows = [r for r in run.producers if r not in kept and program.tensors[r].role is Role.TEMP]
     for _, call in run.calls():
         found = {(member, root in rows) for member, root in run.planes(call) if member}
         if len(found) > len({member for member, _ in found}):

@@ -126,22 +126,33 @@ class _Unrolled:
     def row(self, arg: Arg, row: int, height: int, pieces: int) -> Arg:
         """A row of a tensor: of a streamed one a tensor, of a whole one a view.
 
-        With several pieces it is a view of all, in which other rows stay as they are.
+        With several pieces it is a view of all, in which other rows stay as they are; a row of a
+        part is a view of the row, or of the part of a whole tensor.
         """
-        root, _ = self.program.base(arg.tensor)
-        tensor = self.program.tensors[root]
+        root, offset = self.program.base(arg.tensor)
+        tensor, nbytes = self.program.tensors[root], self.program.tensors[arg.tensor].nbytes
         made, size = row_name(root, row), tensor.nbytes // height
-        if made not in self.tensors:
-            floats = tensor.dtype is F32
-            align = math.gcd(size, tensor.align) if floats else ROW_ALIGN
-            own = Tensor(made, (size,), U8, Role.TEMP, onnx_name=made, align=align)
-            if root not in self.gone:
-                own = replace(own, role=tensor.role, view=View(root, row * size))
-                if pieces > 1:
-                    own = replace(own, shape=(tensor.nbytes,), view=View(root, 0))
-            self.tensors[made] = own
         stays = row and pieces > 1 and root not in self.gone and arg.access is Access.WRITE
-        return Arg(made, Access.READ_WRITE if stays else arg.access)
+        if root in self.gone:
+            align = math.gcd(size, tensor.align) if tensor.dtype is F32 else ROW_ALIGN
+            self.add(made, size, Role.TEMP, None, align)
+            if nbytes < tensor.nbytes:
+                view = View(made, offset // height)
+                made = self.add(f"{made}+{view.offset}", nbytes // height, Role.TEMP, view)
+        else:
+            made += f"+{offset}" if nbytes < tensor.nbytes else ""
+            own = nbytes if pieces > 1 else nbytes // height
+            view = View(root, offset + (0 if pieces > 1 else row * own))
+            self.add(made, own, tensor.role, view)
+        return replace(arg, tensor=made, access=Access.READ_WRITE if stays else arg.access)
+
+    def add(self, name: str, nbytes: int, role: Role, view: View | None, align: int = 1) -> str:
+        """The name of a tensor of `nbytes`, which is added if it is not there."""
+        if name not in self.tensors:
+            self.tensors[name] = Tensor(
+                name, (nbytes,), U8, role, onnx_name=name, view=view, align=align
+            )
+        return name
 
     def rows(self, arg: Arg, rows: Sequence[int], height: int, pieces: int) -> Arg:
         """Rows of a result that follow each other: a tensor, of which each row is a view."""
@@ -154,14 +165,9 @@ class _Unrolled:
         made = f"{root}@{rows[0]}-{rows[-1]}"
         view = None if root in self.gone else View(root, rows[0] * size)
         role = Role.TEMP if view is None else tensor.role
-        shape = (len(rows) * size,)
-        self.tensors[made] = Tensor(
-            made, shape, U8, role, onnx_name=made, view=view, align=ROW_ALIGN
-        )
+        self.add(made, len(rows) * size, role, view, ROW_ALIGN)
         for k, row in enumerate(rows):
-            own = row_name(root, row)
-            part = View(made, k * size)
-            self.tensors[own] = Tensor(own, (size,), U8, role, onnx_name=own, view=part, align=1)
+            self.add(row_name(root, row), size, role, View(made, k * size))
         return Arg(made, arg.access)
 
     def piece(self, arg: Arg, step: int) -> Arg:
@@ -179,6 +185,5 @@ class _Unrolled:
         """The memory of a call that sums."""
         made = sums_name(self.program, call)
         assert call.rowwise is not None
-        shape = (call.rowwise.sums,)
-        self.tensors.setdefault(made, Tensor(made, shape, U8, Role.TEMP, onnx_name=made, align=4))
+        self.add(made, call.rowwise.sums, Role.TEMP, None, 4)
         return Arg(made, Access.READ_WRITE if step else Access.WRITE)
