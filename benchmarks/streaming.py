@@ -81,7 +81,9 @@ OTHERS = (
     *(Case(f"{n}_{t}", "host", planned=True) for n in ("squeezenet_224", "densenet121_224",
       "unet_128") for t in ("int8", "f32")), Case("mobilenetv2_224_f16", "host", planned=True),
     *(Case(n, "host", planned=True) for n in ("ppocr_v4_det", "ultraface_rfb320",
-      "basic_pitch_nmp", "dtln_1", "mlperf_ic_f32", "mlperf_vww_f32", "mlperf_kws_f32")),
+      "basic_pitch_nmp", "dtln_1", "mlperf_ic_f32", "mlperf_vww_f32", "mlperf_kws_f32",
+      "mlperf_ad_f32", "mlperf_sww_f32", "mobilenetv2_96_f32", "resnet50_224_f32",
+      "vgg19_224_f32")),
     *(Case(f"mlperf_{n}_int8", "cortex-m4", planned=True) for n in ("ad", "sww")),
 )  # fmt: skip
 HEAD = (

@@ -30,15 +30,18 @@ from aot.plan.streaming.cached import cached
 from aot.plan.streaming.choose import choose
 from aot.plan.streaming.placed import place_rows
 from aot.plan.streaming.pushed import check_pushed, push
-from aot.plan.streaming.runs import in_batches
+from aot.plan.streaming.runs import in_batches, want_several
 from aot.plan.threads import threaded
 from aot.target import Target
 
 #: Parts of the arena that a budget leaves which are tried in turn: what is estimated packs into a
 #: little more, and calls by rows take more stack.
 SHARES = (1.0, 0.97, 0.92, 0.85, 0.7, 0.0)
-#: Bytes of an arena, to those of the smallest one, for which steps make several rows.
-MORE = 1.2
+#: Bytes of an arena, to those of the smallest one, for which steps make several rows: of all calls
+#: that want this, or of a share of them.
+MORE, SOME_MORE = 1.2, 1.08
+#: How many numbers of such calls are tried.
+TRIES = 3
 
 
 def plan_programs(
@@ -144,13 +147,23 @@ def in_rows(
 
 def _several_rows(program: Program, plan: Plan, effort: int, budget: int) -> tuple[Program, Plan]:
     """The program with steps of several rows, whose kernels make these faster than one by one, if
-    that fits the budget in bytes, or without one if it needs at most a fifth more than `plan`."""
-    made = in_batches(program)
-    if made is program:
-        return program, plan
-    found = place_rows(made, effort)
-    most = max(budget, plan.arena_bytes * MORE)
-    return (made, found) if found.arena_bytes <= most else (program, plan)
+    that fits the budget in bytes, or without one if it needs at most a fifth more than `plan`.
+
+    Otherwise as many calls have such steps as fit the budget, or need a twelfth more.
+    """
+    least, most, best = 0, len(want_several(program)), (program, plan)
+    asked, limit = most, MORE
+    for _ in range(1 + TRIES):
+        if asked == least:
+            break
+        made = in_batches(program, asked)
+        found = place_rows(made, effort)
+        if found.arena_bytes <= max(budget, plan.arena_bytes * limit):
+            least, best = asked, (made, found)
+        else:
+            most = asked
+        asked, limit = (least + most) // 2, SOME_MORE
+    return best
 
 
 def within_ram(

@@ -163,13 +163,17 @@ def _segment(program: Program, first: int, last: int) -> Segment | None:
     return Segment(first, last, run.steps(), (*rows, *dict.fromkeys(scratch)))
 
 
-def in_batches(program: Program) -> Program:
+def in_batches(program: Program, most: int | None = None) -> Program:
     """`program` with as many rows in each step of its segments as the kernels want at a time.
+
+    Of the calls that want several rows at most `most` get them: those whose rows have the fewest
+    bytes.
 
     The first step of a call is cut so that its batches end where its readers need rows: then no row
     is made before its time.
     """
     calls = list(program.calls)
+    chosen = want_several(program)[:most]
     for segment in program.segments:
         run = Run(program, segment.first, segment.last)
         goal = dict.fromkeys(range(segment.first, segment.last + 1), 0)  # rows of the first result
@@ -177,7 +181,7 @@ def in_batches(program: Program) -> Program:
             rowwise = calls[index].rowwise
             assert rowwise is not None
             alone = not part_of(program, calls[index], 0).proper
-            if rowwise.most > 1 and alone:
+            if index in chosen and alone:
                 batch = min(rowwise.most, rowwise.height)
                 rowwise = replace(rowwise, batch=batch, lead=-(goal[index] + 1) % batch)
                 calls[index] = replace(calls[index], rowwise=rowwise)
@@ -191,6 +195,23 @@ def in_batches(program: Program) -> Program:
     made = replace(program, calls=tuple(calls))
     segments = (replace(s, steps=Run(made, s.first, s.last).steps()) for s in program.segments)
     return replace(made, segments=tuple(segments))
+
+
+def want_several(program: Program) -> list[int]:
+    """The calls of segments whose kernels make several rows faster, by rising bytes of a row."""
+    found = [
+        (_row_bytes(program, c), i)
+        for i, c in enumerate(program.calls)
+        if c.region == STREAMED and c.rowwise is not None and c.rowwise.most > 1
+    ]
+    return [i for _, i in sorted(found)]
+
+
+def _row_bytes(program: Program, call: Call) -> int:
+    """The bytes of a row of each tensor that a call has by rows."""
+    found = (part_of(program, call, index).root for index, _ in row_counts(call))
+    heights = (height for _, height in row_counts(call))
+    return sum(program.tensors[r].nbytes // h for r, h in zip(found, heights, strict=True))
 
 
 def rows_of(run: Run) -> list[str]:
