@@ -133,6 +133,8 @@ def compile(  # the public name, as in the interface
     if out is None:
         temporary = tempfile.TemporaryDirectory(prefix="aotc-")
         out = Path(temporary.name) / "out"
+    if not isinstance(out, str | os.PathLike):
+        raise UsageError(f"out={out!r}: not of type str or PathLike")
     folder = Path(out)
     source = Path(model) if isinstance(model, str | os.PathLike) else model
     compile_to(source, folder, requested, progress, configure)

@@ -193,6 +193,11 @@ def clip(text: str) -> str:
     return joined if len(joined) <= MAX_CHARACTERS else joined[: MAX_CHARACTERS - 2] + " …"
 
 
+def counted(number: int, noun: str) -> str:
+    """`number` and the plural of `noun` in s, or its singular: "1 call", "7 calls"."""
+    return f"{number} {noun}" + "s" * (number != 1)
+
+
 def some(kernels: Sequence[str]) -> str:
     """The first few of the names."""
     return ", ".join(kernels[:3]) + (f" and {len(kernels) - 3} more" if len(kernels) > 3 else "")

@@ -14,7 +14,7 @@ from numbers import Integral
 from types import MappingProxyType, NoneType
 from typing import Any, Literal, TypedDict, get_args
 
-from aot.errors import UnsupportedError, UsageError, meant
+from aot.errors import TargetError, UnsupportedError, UsageError, meant
 
 Objective = Literal["latency", "ram", "flash", "energy"]
 Accuracy = Literal["strict", "normal", "fast"]
@@ -62,12 +62,12 @@ class Options:
     inputs constants (a number, a list or a NumPy array, cast to the input's dtype by the loader).
     `states` maps inputs to the
     outputs that the next run gets for them. `cut_inputs` and `cut_outputs` are values between which
-    lies the part to compile. `ram`, `flash` and `stack` are budgets in bytes,
-    None without one. `io` "" is the target's own (boards "arena"). `push` is an input that comes
-    by rows. `package` are build systems of PACKAGES. `slice_macs` bounds the slices of
-    NAME_step, 0 for none. `single_file` adds the
-    bundle as one C file. `compiler` is the C compiler that CMake is
-    given: `zig`, a name or a path; "" leaves it to CC and CMake. The bundle does not depend on it.
+    lies the part to compile. `ram`, `flash` and `stack` are budgets in bytes
+    (text as "16K" becomes bytes), None without one. `io` "" is the target's own (boards "arena").
+    `push` is an input that comes by rows. `package` are build systems of PACKAGES. `slice_macs`
+    bounds the slices of NAME_step, 0 for none. `single_file` adds the bundle as one C file.
+    `compiler` is the C compiler that CMake is given: `zig`, a name or a path; "" leaves it to CC
+    and CMake. The bundle does not depend on it.
     `dump_after` is a stage of STAGES or "".
     `test_data` is a file of samples compiled into a self-test, "" without.
     """
@@ -115,6 +115,8 @@ class Options:
         """Refuse values no stage understands (UsageError naming the option and the value)."""
         for name in ("backends", "cut_inputs", "cut_outputs", "package"):
             object.__setattr__(self, name, _names(name, getattr(self, name)))
+        for name in ("ram", "flash", "stack"):
+            object.__setattr__(self, name, _budget(name, getattr(self, name)))
         for option, value, kinds in (
             ("name", self.name, (str,)),
             ("target", self.target, (str,)),
@@ -210,9 +212,9 @@ class Settings(TypedDict, total=False):
     cut_inputs: str | Sequence[str]
     cut_outputs: str | Sequence[str]
     objective: Objective
-    ram: int | None
-    flash: int | None
-    stack: int | None
+    ram: int | str | None
+    flash: int | str | None
+    stack: int | str | None
     accuracy: Accuracy
     requant: Requant
     specialise: Specialise
@@ -231,12 +233,29 @@ class Settings(TypedDict, total=False):
     dump_after: Literal["", "load", "normalise", "partition", "lower", "schedule", "plan"]
 
 
+def parse_bytes(text: str, where: str = "") -> int:
+    """A size with an optional suffix K or KB (1024), M or MB (1024²) in bytes; else TargetError."""
+    found = re.fullmatch("([0-9]{1,18})(?:([KM])B?)?", text, re.ASCII | re.IGNORECASE)
+    if found is None:
+        what = f"size {text!r} is not a number of bytes (K or KB is 1024, M or MB 1024 times that)"
+        raise TargetError(what, where)
+    return int(found[1]) * {"K": 1024, "M": 1024**2}.get((found[2] or "").upper(), 1)
+
+
 def _names(option: str, given: Any) -> tuple[str, ...]:
     """A list of names; one name is a list of one, not of its letters."""
     if isinstance(given, str):
         return (given,)
     _of_type(option, given, (str, list, tuple))  # not a set: the order counts
     return tuple(given)
+
+
+def _budget(option: str, given: Any) -> Any:
+    """Bytes spelled as on the command line ("16K") as a number, anything else as it is."""
+    try:
+        return parse_bytes(given) if isinstance(given, str) else given
+    except TargetError as error:
+        raise UsageError(f"{option}={given!r}: {error.what}") from None
 
 
 def _members(option: str, given: Any, kinds: tuple[type, ...]) -> list[tuple[Any, ...]]:
@@ -246,8 +265,10 @@ def _members(option: str, given: Any, kinds: tuple[type, ...]) -> list[tuple[Any
 
 
 def _of_type(option: str, value: object, kinds: tuple[type, ...]) -> None:
-    if not isinstance(value, kinds):
-        wanted = " or ".join(k.__name__ for k in kinds)
+    # In Python True and False are numbers, too.
+    if not isinstance(value, kinds) or (isinstance(value, bool) and Integral in kinds):
+        names = {Integral: "int", NoneType: "None"}
+        wanted = " or ".join(names.get(k, k.__name__) for k in kinds)
         raise UsageError(f"{option}={value!r}: not of type {wanted}")
 
 

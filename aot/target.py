@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from aot.errors import TargetError, meant
-from aot.options import Options
+from aot.options import Options, parse_bytes
 from aot.textfile import read_toml
 
 FOLDER = Path(__file__).with_name("targets")
@@ -428,15 +428,6 @@ def _bytes(value: Any, key: str, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise TargetError(f"{key} {value!r:.40} is not a number of bytes", where)
     return value
-
-
-def parse_bytes(text: str, where: str = "") -> int:
-    """A size with an optional suffix K or KB (1024), M or MB (1024²) in bytes; else TargetError."""
-    found = re.fullmatch("([0-9]{1,18})(?:([KM])B?)?", text, re.ASCII | re.IGNORECASE)
-    if found is None:
-        what = f"size {text!r} is not a number of bytes (K or KB is 1024, M or MB 1024 times that)"
-        raise TargetError(what, where)
-    return int(found[1]) * {"K": 1024, "M": 1024**2}.get((found[2] or "").upper(), 1)
 
 
 def widths(target: Target, options: Options) -> Iterator[Target]:

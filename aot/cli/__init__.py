@@ -138,7 +138,12 @@ def _dispatch(arguments: list[str], own: bool) -> int:
 
         with _stdout_for(parsed, own):
             return run_command(name, parsed)
-    if "." not in name and not os.path.lexists(name) and near(name, parser.COMMANDS):
+    if (
+        "." not in name
+        and name[:1] != "-"
+        and not os.path.lexists(name)
+        and near(name, parser.COMMANDS)
+    ):
         what = f"{name!r} is neither a subcommand nor a file"
         raise UsageError(what, hint=meant(name, parser.COMMANDS, "`aotc --help` lists them"))
     parsed = parser.compile_parser().parse_args(arguments)

@@ -14,7 +14,7 @@ from typing import Any
 from aot.api import compile_to
 from aot.cli.output import emit
 from aot.cli.progress import Progress
-from aot.errors import UsageError, clip, one_line, shell_word
+from aot.errors import UsageError, clip, counted, one_line, shell_word
 from aot.options import Options
 from aot.partition.annotate import regions_from_toml
 from aot.plan.compiled import Compiled
@@ -157,7 +157,8 @@ def text_of(summary: dict[str, Any]) -> str:
     memory = summary["memory"]
     best = ", optimal" if memory.get("optimal") else ""
     return (
-        f"{summary['name']}: {summary['calls']} calls, {summary['macs'] / 1e6:.1f} M MACs, arena "
+        f"{summary['name']}: {counted(summary['calls'], 'call')}, "
+        f"{summary['macs'] / 1e6:.1f} M MACs, arena "
         f"{memory['arena_bytes']} bytes{best}, constants {memory['constants_bytes']} bytes, "
         f"for {summary['cpu']}"
     )

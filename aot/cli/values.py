@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aot.errors import AotError, TargetError
+from aot.options import parse_bytes
 
 
 def _pair(text: str, what: str) -> tuple[str, str]:
@@ -120,8 +121,6 @@ def _number(text: str) -> int | float | bool | None:
 
 def budget(text: str) -> int:
     """Bytes, with K or KB (1024), M or MB (1024²)."""
-
-    from aot.target import parse_bytes  # loads TOML, which `--help` does not wait for
 
     try:
         value = parse_bytes(text)

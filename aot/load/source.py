@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from aot.errors import ModelError, UsageError
+from aot.errors import ModelError, UsageError, near, shell_word
 from aot.ir.deferred_import import ir, onnx
 
 #: No message of protobuf can be larger.
@@ -24,13 +24,22 @@ def read_model(source: str | os.PathLike[str] | bytes) -> tuple[onnx.ModelProto,
     return parse(read_regular(path), str(path)), path.resolve().parent
 
 
+def _neighbour(path: Path) -> str:
+    """A hint: the file of the same folder that was probably meant, "" if none is."""
+    try:
+        name = near(path.name, os.listdir(path.parent))
+    except OSError:
+        return ""
+    return f"did you mean {shell_word(path.with_name(name))}?" if name else ""
+
+
 def read_regular(path: Path) -> bytes:
     """The bytes of the regular file `path`; ModelError for anything else, and above 2 GiB."""
     where = str(path)
     try:
         info = path.stat()
     except FileNotFoundError:
-        raise ModelError("the model file does not exist", where) from None
+        raise ModelError("the model file does not exist", where, _neighbour(path)) from None
     except (OSError, ValueError) as e:
         raise ModelError(f"the model file cannot be read: {_reason(e)}", where) from None
     # A pipe or a device may block, or never end.
@@ -118,5 +127,5 @@ def read_proto(source: Any) -> tuple[onnx.ModelProto, Path | None]:
         return ir.to_proto(source), None
     if not isinstance(source, onnx.ModelProto):
         kinds = "a path, bytes, a ModelProto or an onnx_ir.Model"
-        raise UsageError(f"the model is a {type(source).__name__}, not {kinds}")
+        raise UsageError(f"the model is of type {type(source).__name__}, not {kinds}")
     return source, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from aot.errors import AotError, TargetError, UnsupportedError, shell_word, some
 from aot.ir.graph_nodes import CONTROL
@@ -124,11 +124,14 @@ def _check_ram(compiled: Compiled, options: Options, again: Again) -> None:
         return
     # Each remedy is tried by compiling again, so that the hint names only those that help.
     known = _needs_bytes(_remedies(_ram_trials(compiled, options), _ram_of, needed, again))
+    # Neither shape nor width of the layers changes a stack, so they help only if the rest is more.
+    mostly = 2 * stack > needed
+    at = f"; {_most_of_stack(memory)}" if mostly else ""
     raise TargetError(
         f"--ram {options.ram}: {needed} bytes are needed (arena {arena}, "
         f"variables {needed - arena - stack}, stack {stack})",
-        _peak_text(compiled.program),
-        "; ".join([*known, _help(compiled.program)]),
+        _peak_text(compiled.program) + at,
+        "; ".join([*known, _STACK if mostly else _help(compiled.program)]),
     )
 
 
@@ -185,7 +188,7 @@ def _peak_text(program: Program) -> str:
         return "no call"
     call = program.calls[step]
     largest = sorted(live, key=lambda n: -program.tensor(n).nbytes)[:4]
-    tensors = ", ".join(f"{n} {program.tensor(n).nbytes}" for n in largest)
+    tensors = ", ".join(f"{n} {program.tensor(n).nbytes}" for n in largest) or "none"
     nodes = " + ".join(call.origin.nodes[-2:]) or call.kernel
     vendor = f" by {call.backend}" if call.backend != "c" else ""
     return f"the peak at {nodes} ({', '.join(call.origin.ops)}){vendor}, bytes live: {tensors}"
@@ -263,9 +266,19 @@ def _check_stack(compiled: Compiled, options: Options) -> None:
         return
     raise TargetError(
         f"--stack {options.stack}: the entries may take {memory['stack_bytes']} bytes",
-        f"most of it at {memory['stack_node']} ({memory['stack_kernel']})",
-        "the bound holds for any gcc that optimises; aotc size computes that of a build",
+        _most_of_stack(memory),
+        _STACK,
     )
+
+
+#: The hint where a bound on the stack is more than a budget.
+_STACK = (
+    "the bound of the stack holds for any gcc that optimises; aotc size computes that of a build"
+)
+
+
+def _most_of_stack(memory: Mapping[str, Any]) -> str:
+    return f"most of the stack at {memory['stack_node']} ({memory['stack_kernel']})"
 
 
 def _stack_unknown(compiled: Compiled, requested: str, option: str) -> NoReturn:

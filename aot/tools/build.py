@@ -25,7 +25,7 @@ from typing import Any
 
 from aot import textfile
 from aot.emit_c.write import MAKE_ROOM, NO_SPACE, remove, unwritable
-from aot.errors import AotError, BuildError
+from aot.errors import AotError, BuildError, shell_word
 from aot.tools.compiler import is_found
 
 if sys.platform != "win32":
@@ -437,9 +437,11 @@ def _complaint(stdout: str, stderr: str) -> list[str]:
 def read_json(path: Path, what: str) -> dict[str, Any]:
     """A JSON object that aotc wrote earlier; AotError if it is missing or damaged."""
     if not os.path.isfile(path):  # False for names that no file can have
-        raise BuildError(
-            f"no {what} here: {path}", hint="compile a model into that folder first: `aotc --help`"
-        )
+        hint = "compile a model into that folder first: `aotc --help`"
+        if os.path.isfile(path.parents[1] / "manifest.json"):
+            above = os.path.normpath(path.parents[1] / "..")
+            hint = f"that is a bundle: give the folder in which it lies, {shell_word(above)}"
+        raise BuildError(f"no {what} here: {path}", hint=hint)
     try:
         value = textfile.read_json(path, what)
     except AotError as error:

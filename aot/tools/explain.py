@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from aot.errors import one_line
+from aot.errors import counted, one_line
 from aot.ir.graph_nodes import CONTROL, DYNAMIC
 from aot.ir.program import Arg, Program
 from aot.ops.registry import load_all
@@ -100,7 +100,7 @@ class Explanation:
         rest = [self.total] if self.total else []
         if any(n.estimate is not None and not n.timed for n in self.lines):
             rest.append(_MODEL)
-        return "\n".join([*out, f"{len(self.lines)} nodes: {total}", *rest])
+        return "\n".join([*out, f"{counted(len(self.lines), 'node')}: {total}", *rest])
 
 
 def _time(line: Line) -> dict[str, Any]:

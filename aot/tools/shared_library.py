@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import AotError, BuildError, VerifyError, shell_word
+from aot.errors import AotError, BuildError, VerifyError, counted, shell_word
 from aot.ir import dtypes
 from aot.ir.graph_nodes import Array
 from aot.tools.borrow import CPU, DataType, Device, DLTensor, Tensor, borrowed, lent
@@ -209,11 +209,12 @@ class Library:
         """The inputs in the model's order; AotError for one too many, unknown, or missing."""
         names = [s.name for s in self.inputs]
         if len(arrays) > len(names):
-            raise AotError(f"{self.name} takes {len(names)} inputs, got {len(arrays)}")
+            raise AotError(f"{self.name} takes {counted(len(names), 'input')}, got {len(arrays)}")
         given = dict(zip(names, arrays, strict=False))
         for name, value in named.items():
             if name not in names or name in given:
-                raise AotError(f"{self.name} has no input {name!r} left", hint=f"inputs: {names}")
+                what = "input {!r} is given twice" if name in given else "there is no input {!r}"
+                raise AotError(f"{self.name}: {what.format(name)}", hint=f"inputs: {names}")
             given[name] = value
         missing = [n for n in names if n not in given]
         if missing:
@@ -228,7 +229,8 @@ class Library:
             return [_array(s) for s in self.outputs]
         results = list(out) if isinstance(out, tuple | list) else [out]
         if len(results) != len(self.outputs):
-            raise AotError(f"{self.name} has {len(self.outputs)} outputs, got {len(results)}")
+            known = counted(len(self.outputs), "output")
+            raise AotError(f"{self.name} has {known}, got {len(results)}")
         return [lent(r, f"out= for {s.name!r}") for s, r in zip(self.outputs, results, strict=True)]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from aot.errors import AotError, InternalError, UsageError, one_line, typed
+from aot.errors import AotError, InternalError, UsageError, counted, one_line, typed
 from aot.ir.deferred_import import onnx
 from aot.ir.pins import Pin, pinned
 from aot.load.check import all_graphs, subgraphs
@@ -85,7 +85,9 @@ class Survey:
         lines = [e.what for e in self.reasons]
         lines += [f"  hint: {h}" for h in dict.fromkeys(e.advice() for e in self.reasons) if h]
         if self.unjudged:
-            lines.append(f"not judged: {self.unjudged} nodes behind these, of unknown types")
+            lines.append(
+                f"not judged: {counted(self.unjudged, 'node')} behind these, of unknown types"
+            )
         if self.assumed:
             lines.append("assumed: " + " ".join(map(str, self.assumed)))
         if self.part is not None:

@@ -304,7 +304,7 @@ def test_library_refuses_what_the_model_does_not_take(folder: Path, x: np.ndarra
         ((np.asfortranarray(x),), "not contiguous"),
         (("x",), "not an array"),
         ((), "'x' is missing"),
-        ((x, x), "takes 1 inputs"),
+        ((x, x), "takes 1 input"),
     ):
         with pytest.raises(AotError, match=says):
             net(*bad)

@@ -20,7 +20,7 @@ DIGITS = Path(__file__).resolve().parents[2] / "examples/digits/digits.onnx"
     [
         ({"threads": 0}, UsageError, "--threads 0: not within 1..256"),
         ({"threads": 257}, UsageError, "--threads 257: not within 1..256"),
-        ({"threads": "2"}, UsageError, "threads='2': not of type Integral"),
+        ({"threads": "2"}, UsageError, "threads='2': not of type int"),
     ],
 )
 def test_numbers(given: dict[str, object], kind: type[AotError], says: str) -> None:

@@ -89,7 +89,7 @@ def test_a_stack_that_is_enough_and_ones_that_are_not(
     assert main(compile_words(tmp_path / "o", "--stack", "1000", "--no-configure")) == 1
     error = capsys.readouterr().err
     assert "--stack 1000: the entries may take 1" in error
-    assert "most of it at fc (aot_gemm_f32)" in error and "aotc size" in error
+    assert "most of the stack at fc (aot_gemm_f32)" in error and "aotc size" in error
     bundle = aot.compile(DIGITS, tmp_path / "o", target="cortex-m4", stack=1600).build()
     assert "aot_stack_top - 1600" in (bundle.out / "bundle/board/link.ld").read_text()
     assert main(["bench", str(bundle.out), "--json", str(tmp_path / "b.json")]) == 0

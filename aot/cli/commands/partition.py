@@ -9,7 +9,7 @@ from pathlib import Path
 from aot.cli.compile import options_of
 from aot.cli.progress import Progress
 from aot.cli.subcommand import Answer
-from aot.errors import UsageError
+from aot.errors import UsageError, counted
 from aot.lower.lower import lower
 from aot.npz import same_file
 from aot.partition.serialise import save, serialise
@@ -37,11 +37,12 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
         {"region": f.name, "backend": r.backend, "nodes": len(f.node)}
         for f, r in zip(made.functions, partition.regions, strict=True)
     ]
-    lines = [f"{r['region']}: {r['backend']}, {r['nodes']} nodes" for r in regions]
+    lines = [f"{r['region']}: {r['backend']}, {counted(r['nodes'], 'node')}" for r in regions]
     rest = sum(1 for n in made.graph.node if not n.domain.startswith("aot."))
     inner = sum(len(p.regions) for p in partition.tree()) - len(regions)
     bodies = f" and {inner} in bodies" if inner else ""
     lines.append(
-        f"{args.output}: opset {opset}, {len(regions)} regions{bodies}, {rest} nodes in portable C"
+        f"{args.output}: opset {opset}, {counted(len(regions), 'region')}{bodies}, "
+        f"{counted(rest, 'node')} in portable C"
     )
     return Answer({"file": args.output, "opset": opset, "regions": regions}, "\n".join(lines))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """aot.compile: what is no model or no value of an option gets a message, never a stray exception.
 
-An onnx_ir.Model was promised and crashed; `None`, `ram="1K"` or `dims=3` gave AttributeError or
+An onnx_ir.Model was promised and crashed; `None`, `ram="1G"` or `dims=3` gave AttributeError or
 TypeError; a negative offload_limit was accepted; a refused run gave only a number; OUT compiled
 again and loaded in the same process computed what the first model did. `backends="dnnl"` looked for
 a backend called 'd'.
@@ -31,14 +31,14 @@ def test_an_onnx_ir_model_is_compiled() -> None:
 
 @pytest.mark.parametrize("source", [None, 5, {}, MODEL.graph])
 def test_what_is_no_model(source: Any) -> None:
-    with pytest.raises(UsageError, match=r"the model is a .* not a path"):
+    with pytest.raises(UsageError, match=r"the model is of type .*, not a path"):
         aot.compile(source, configure=False)
 
 
 @pytest.mark.parametrize(
     "option",
     [
-        {"ram": "1K"},
+        {"ram": "1G"},
         {"dims": 3},
         {"name": 5},
         {"plan_effort": "a"},
