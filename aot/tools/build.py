@@ -438,7 +438,7 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     """A JSON object that aotc wrote earlier; AotError if it is missing or damaged."""
     if not os.path.isfile(path):  # False for names that no file can have
         hint = "compile a model into that folder first: `aotc --help`"
-        if os.path.isfile(path.parents[1] / "manifest.json"):
+        if what == "bundle" and os.path.isfile(path.parents[1] / "manifest.json"):
             above = os.path.normpath(path.parents[1] / "..")
             hint = f"that is a bundle: give the folder in which it lies, {shell_word(above)}"
         raise BuildError(f"no {what} here: {path}", hint=hint)
