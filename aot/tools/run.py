@@ -391,8 +391,7 @@ def read_inputs(built: Built, sources: Sequence[str]) -> list[Array]:
             found[name] = conform(array, by_name[name], source)
     missing = [n for n in by_name if n not in found]
     if missing:
-        hint = f"--inputs takes a .npz of the inputs: {_list(by_name)}"
-        raise AotError(f"input {missing[0]!r} is not given", hint=hint)
+        raise AotError(f"input {missing[0]!r} is not given", hint=f"inputs: {_list(by_name)}")
     return [found[s.name] for s in built.inputs]
 
 
