@@ -8,13 +8,13 @@ budget the least work by rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from aot.ir.program import Program
-from aot.plan.streaming.estimate import LiveRanges, live_ranges_of, narrow, rows_peak, whole_peak
-from aot.plan.streaming.order import Need, Run
+from aot.plan.streaming.estimate import LiveRanges, RowPeaks, live_ranges_of, narrow, whole_peaks
+from aot.plan.streaming.order import Run
 from aot.plan.streaming.runs import rows_of, runs_of, segmented
 
 #: Cuts of one run that are tried at most.
@@ -47,11 +47,11 @@ def choose(program: Program, budget: int = 0) -> Program:
     Of those that do, the segments are taken that have the least work by rows.
     """
     ranges = live_ranges_of(program)
+    whole = whole_peaks(program, ranges)
     found = runs_of(program)[0]
-    runs = [_parts(program, ranges, first, last) for first, last in found]
+    runs = [_parts(program, ranges, whole, first, last) for first, last in found]
     inside = {i for first, last in found for i in range(first, last + 1)}
-    rest = [i for i in range(len(program.calls)) if i not in inside]
-    least = [whole_peak(program, ranges, i, i) for i in rest]
+    least = [nbytes for i, nbytes in enumerate(whole) if i not in inside]
     least += [_best(parts, 0).nbytes for parts in runs]
     made = [_best(parts, max([budget, *least])) for parts in runs]
     return segmented(program, [span for best in made for span in best.spans])
@@ -72,32 +72,38 @@ def _joined(before: _Best, part: _Part) -> _Best:
     return _Best(max(before.nbytes, part.nbytes), before.work + part.work, spans)
 
 
-def _parts(program: Program, ranges: LiveRanges, first: int, last: int) -> list[_Part]:
+def _parts(
+    program: Program, ranges: LiveRanges, whole: Sequence[int], first: int, last: int
+) -> list[_Part]:
     """Every part between two cuts of a run, as a whole and by rows; at most MOST_CUTS cuts are
     used.
+
+    `whole` are the bytes that calls need as a whole.
     """
     cuts = list(narrow(ranges, first, last))
     if len(cuts) > MOST_CUTS:
         step = -(-(len(cuts) - 1) // (MOST_CUTS - 1))
         cuts = [*cuts[:-1:step], cuts[-1]]
-    known: dict[tuple[int, int], tuple[Need, ...]] = {}
+    peaks = RowPeaks(program, ranges, first, last)
     found: list[_Part] = []
     for j, end in enumerate(cuts):
+        by_rows = peaks.upto(end, cuts[:j]) if j else {}
         for start in cuts[:j]:
-            run = Run(program, start, end - 1, known=known)
-            found += _options(run, ranges)
+            run = Run(program, start, end - 1)
+            found += _options(run, max(whole[start:end]), by_rows[start])
     return found
 
 
-def _options(run: Run, ranges: LiveRanges) -> Iterator[_Part]:
-    """The calls of `run` as a whole and by rows; a pushed input is read by rows alone."""
+def _options(run: Run, whole: int, nbytes: int) -> Iterator[_Part]:
+    """The calls of `run` as a whole and by rows, which take `whole` and `nbytes` bytes; a pushed
+    input is read by rows alone.
+    """
     program, start, end = run.program, run.first, run.last + 1
     rows = rows_of(run) if end - start > 1 else []
     if program.pushed and not start:
         made = program.base(program.calls[0].writes()[0])[0]
         rows = rows if made in rows else []
     else:
-        yield _Part(start, end, whole_peak(program, ranges, start, end - 1), 0, False)
+        yield _Part(start, end, whole, 0, False)
     if rows:
-        work = sum(c.macs for c in program.calls[start:end])
-        yield _Part(start, end, rows_peak(run, ranges), work, True)
+        yield _Part(start, end, nbytes, sum(c.macs for c in program.calls[start:end]), True)

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
 
 from aot.ir.program import Arg, Program, Role
 from aot.plan.memory.frame import framed
 from aot.plan.memory.live import uses_of
-from aot.plan.streaming.order import Run, of_scratch
+from aot.plan.streaming.order import Need, Run, of_scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +24,6 @@ class LiveRanges:
 
     of: dict[str, tuple[int, int]]
     size: dict[str, int]
-
-    def across(self, first: int, last: int) -> int:
-        """Bytes of what is live through calls `first` to `last` and is touched by none of them."""
-        return sum(self.size[n] for n, (a, z) in self.of.items() if a < first and z > last)
 
 
 def live_ranges_of(program: Program) -> LiveRanges:
@@ -38,24 +38,21 @@ def live_ranges_of(program: Program) -> LiveRanges:
     return LiveRanges(found, {n: program.tensors[n].nbytes for n in found})
 
 
-def whole_peak(program: Program, ranges: LiveRanges, first: int, last: int) -> int:
-    """The most bytes live in one of calls `first` to `last`, run on whole tensors.
+def whole_peaks(program: Program, ranges: LiveRanges) -> list[int]:
+    """For each call the most bytes live in it when it runs on whole tensors.
 
     A result that may take the place of an operand does; no other bytes are shared.
     """
-    most = 0
-    for index in range(first, last + 1):
-        live = sum(ranges.size[n] for n, (a, z) in ranges.of.items() if a <= index <= z)
-        call = program.calls[index]
-        own = {program.base(a.tensor)[0]: a for a in call.pointers()}
-        scratch = [n for n in own if program.tensors[n].role is Role.SCRATCH]
-        most = max(
-            most,
-            live
-            + sum(program.tensors[n].nbytes for n in scratch)
-            - _shared(program, ranges, index),
-        )
-    return most
+    change = [0] * (len(program.calls) + 2)
+    for root, (a, z) in ranges.of.items():
+        change[max(a, 0)] += ranges.size[root]
+        change[z + 1] -= ranges.size[root]
+    found = []
+    for index, (call, live) in enumerate(zip(program.calls, accumulate(change), strict=False)):
+        own = (program.tensors[n] for n in {program.base(a.tensor)[0] for a in call.pointers()})
+        scratch = sum(t.nbytes for t in own if t.role is Role.SCRATCH)
+        found.append(live + scratch - _shared(program, ranges, index))
+    return found
 
 
 def _shared(program: Program, ranges: LiveRanges, index: int) -> int:
@@ -77,125 +74,144 @@ def _shared(program: Program, ranges: LiveRanges, index: int) -> int:
     return best
 
 
-class _Count:
-    """Bytes that come and go with the steps of a run."""
+class _Touched:
+    """What the steps of a call touch, as rows of roots that have numbers.
 
-    def __init__(self, run: Run, ranges: LiveRanges) -> None:
-        """Count bytes of `run`; `change` is by how many bytes each step changes them."""
-        self.run, self.program, self.ranges = run, run.program, ranges
-        self.steps = self.run.steps()
-        self.change = [0] * (len(self.steps) + 1)
-        self.rows: dict[str, tuple[int, dict[int, int]]] = {}  # row bytes, row → last step read
-        self.born: dict[str, dict[int, int]] = {}
-        self.over: dict[tuple[str, int], int] = {}
+    `read` are (root, row, step) of all that it reads, `made` is its result, with (row, step);
+    `scratch` and `sums` are bytes in one step and from its first to its last. `apart` are roots
+    whose rows have several pieces for the call, `below` those whose place its result may take.
+    """
 
-    def peak(self) -> int:
-        """The most bytes live at a step of the run.
+    def __init__(self, program: Program, index: int, number: Callable[[str], int]) -> None:
+        """Note what call `index` touches; `number` gives a root its number."""
+        call, alone = program.calls[index], Run(program, index, index)
+        rowwise = call.rowwise
+        assert rowwise is not None
+        read = [
+            (number(root), row, step)
+            for step in range(rowwise.steps)
+            for _, root, rows in alone.needs(index, step)
+            for row in rows
+        ]
+        self.read = np.array(read, np.int64).reshape(-1, 3).T
+        # The result of sums counts from the first step on.
+        steps = range(1 if rowwise.sums else rowwise.steps)
+        made = [(r, t) for t in steps for r in ((0,) if rowwise.sums else rowwise.made(t))]
+        self.made, self.rows = number(next(iter(alone.producers))), np.array(made, np.int64).T
+        self.scratch = sum(program.tensors[n].nbytes for n in of_scratch(program, call))
+        self.sums = rowwise.sums
+        self.apart = [number(root) for root in alone.apart]
+        args = (call.args[inp] for out, inp in call.inplace if out == 0)
+        self.below = [number(program.base(a.tensor)[0]) for a in args if isinstance(a, Arg)]
 
-        Tensors that live across the run count in full; inputs of the run drain as their rows are
-        read.
+
+class RowPeaks:
+    """The most bytes live in parts of a run of calls that are made row by row."""
+
+    def __init__(self, program: Program, ranges: LiveRanges, first: int, last: int) -> None:
+        """Number what calls `first` to `last` touch, and after it all other roots in the arena."""
+        self.program, self.first = program, first
+        self.known: dict[tuple[int, int], tuple[Need, ...]] = {}
+        numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers))
+        span = range(first, last + 1)
+        self.calls = {i: _Touched(program, i, numbers.__getitem__) for i in span}
+        rows = (r for c in self.calls.values() for r in (c.read[1], c.rows[0]))
+        self.shape = len(numbers), 1 + max(int(r.max(initial=0)) for r in rows)
+        names = [*numbers, *(n for n in ranges.of if n not in numbers)]
+        # What is not in the arena has no bytes there.
+        self.size = np.array([ranges.size.get(n, 0) for n in names], np.int64)
+        self.begin, self.end = np.array([ranges.of.get(n, (0, 0)) for n in names]).T
+
+    def upto(self, end: int, starts: Container[int]) -> dict[int, int]:
+        """For each of `starts` the most bytes live in the calls from there to `end` - 1.
+
+        The calls of a part make their rows in the order of the longest part: those in front only
+        come in between. So it is ordered once, and one call after the other is put in front.
         """
-        self.simulate()
-        first, last = self.run.first, self.run.last
-        start = self.ranges.across(first, last)
-        for root, (a, z) in self.ranges.of.items():
-            inside = a <= last and z >= first and not (a < first and z > last)
-            # Roots that touch the run but are not made by rows are there as a whole.
-            if inside and root not in self.born:
-                start += self.ranges.size[root]
-                self.drain(root, z <= last)
-        for root, born in self.born.items():
-            _, z = self.ranges.of.get(root, (0, last + 1))
-            if root not in self.ranges.of:
-                continue
-            # A tensor that is read behind the run fills up row by row and stays.
-            if z > last:
-                self.change[min(born.values())] += self.ranges.size[root]
-            else:
-                self.stream(root, born)
-        return start + max(accumulate(self.change))
+        steps = np.array(Run(self.program, self.first, end - 1, known=self.known).steps())
+        live = _Live(self, len(steps))
+        found = {}
+        for index in range(end - 1, self.first - 1, -1):
+            live.add(self.calls[index], np.flatnonzero(steps == index))
+            if index in starts:
+                found[index] = live.peak(index, end - 1)
+        return found
 
-    def simulate(self) -> None:
-        """Note at which step each row is made and last read, and the bytes of scratch.
 
-        Fills `rows`, `born` and `change`, from which `peak` sums up the bytes that are live.
+class _Live:
+    """When rows come and go: `reads` is the last step that reads a row of a root (-1: none does),
+    `born` the first that makes it (`steps`: none does), `change` the bytes of scratch and sums that
+    come with each step.
+    """
+
+    def __init__(self, rows: RowPeaks, steps: int) -> None:
+        """Begin without calls; `steps` are those of all."""
+        self.rows, self.steps = rows, steps
+        self.reads, self.born = np.full(rows.shape, -1), np.full(rows.shape, steps)
+        self.change = np.zeros(steps + 1, np.int64)
+        self.makers: dict[int, list[_Touched]] = {}
+        self.apart = np.zeros(rows.shape[0], bool)
+
+    def add(self, call: _Touched, times: NDArray[np.int64]) -> None:
+        """Put a call in front, whose steps are at `times`."""
+        root, row, step = call.read
+        np.maximum.at(self.reads, (root, row), times[step])
+        np.minimum.at(self.born[call.made], call.rows[0], times[call.rows[1]])
+        self.change[times] += call.scratch
+        self.change[times + 1] -= call.scratch
+        self.change[times[0]] += call.sums
+        self.change[-1] -= call.sums
+        self.makers.setdefault(call.made, []).append(call)
+        self.apart[call.apart] = True
+
+    def peak(self, first: int, last: int) -> int:
+        """The most bytes live in a step, with calls `first` to `last` added.
+
+        Tensors that live across them count in full. What they read drains as its rows are read,
+        unless it is read behind them or its rows have several pieces. A result that is read behind
+        them is there as a whole from its first row on, rows of others from their step to their last
+        reader.
         """
-        made = dict.fromkeys(range(self.run.first, self.run.last + 1), 0)
-        root_of = {i: r for r, calls in self.run.producers.items() for i in calls}
-        sizes = {n: t.nbytes for n, t in self.program.tensors.items() if t.role is Role.SCRATCH}
-        scratch = {
-            i: sum(sizes[n] for n in of_scratch(self.program, c)) for i, c in self.run.calls()
-        }
-        for t, index in enumerate(self.steps):
-            call, step = self.program.calls[index], made[index]
-            made[index] += 1
-            assert call.rowwise is not None
-            for _, root, rows in self.run.needs(index, step):
-                reads = self.rows.setdefault(root, (0, {}))[1]
-                for row in rows:
-                    reads[row] = t
-            self.brief(t, scratch[index])
-            born = self.born.setdefault(root_of[index], {})
-            # A call that sums has one result, in its last step.
-            for row in (0,) if call.rowwise.sums else call.rowwise.made(step):
-                born.setdefault(row, t)
-            if call.rowwise.sums and step == 0:
-                # The sums live from the first step to the last.
-                self.change[t] += call.rowwise.sums
-                self.change[-1] -= call.rowwise.sums
+        known, change = self.rows, self.change.copy()
+        begin, end, size = known.begin, known.end, known.size
+        count = (self.born < self.steps).sum(1)
+        whole = (end > last) & (begin < first)
+        whole[: len(count)] |= count == 0
+        whole[len(count) :] = True
+        start = size[whole & (begin <= last) & (end >= first)].sum()
+        size, stays = size[: len(count)], end[: len(count)] > last
+        drains = (count == 0) & ~stays & ~self.apart
+        there = self.reads >= 0
+        rows = there.shape[1] - there[:, ::-1].argmax(1)
+        self._count(change, self.reads + 1, there & drains[:, None], -(size // rows))
+        fills = (count > 0) & stays
+        np.add.at(change, self.born[fills].min(1), size[fills])
+        streams = (self.born < self.steps) & ~stays[:, None]
+        each = size // np.maximum(count, 1)
+        self._count(change, self.born + self._late(), streams, each)
+        self._count(change, np.maximum(self.reads, self.born) + 1, streams, -each)
+        return int(start + change.cumsum().max())
 
-    def brief(self, step: int, nbytes: int) -> None:
-        """Count `nbytes` of scratch that exist in `step` alone."""
-        self.change[step] += nbytes
-        self.change[step + 1] -= nbytes
+    @staticmethod
+    def _count(
+        change: NDArray[np.int64],
+        times: NDArray[np.int64],
+        mask: NDArray[np.bool_],
+        each: NDArray[np.int64],
+    ) -> None:
+        """Add to `change` the bytes `each` of a row, by root, at the times of those in `mask`."""
+        np.add.at(change, times[mask], np.repeat(each, mask.sum(1)))
 
-    def drain(self, root: str, ends: bool) -> None:
-        """Free each row of `root`, a whole tensor, after the last step that reads the row.
-
-        `root` is the tensor behind all views; its rows have the same bytes. Nothing is
-        freed unless the run `ends` the tensor's live range, or where no row is read, or where
-        rows have several pieces.
-        """
-        if root not in self.rows or not ends or root in self.run.apart:
-            return
-        reads = self.rows[root][1]
-        size = self.ranges.size[root] // (max(reads) + 1)
-        for step in reads.values():
-            self.change[step + 1] -= size
-
-    def stream(self, root: str, born: dict[int, int]) -> None:
-        """Count each row of `root`, a result of the run, from its step to its last reader.
-
-        `born` is the step that makes each row. All rows have the same bytes.
-        """
-        size = self.ranges.size[root] // len(born)
-        reads = self.rows.get(root, (0, {}))[1]
-        for row, step in born.items():
-            late = self.replaces(root, row, step)
-            self.change[step + late] += size
-            self.change[max(reads.get(row, step), step) + 1] -= size
-
-    def replaces(self, root: str, row: int, step: int) -> bool:
-        """Whether row `row` of `root` takes the place of one that is read for the last time in step
-        `step`.
-        """
-        makers = self.run.producers[root]
-        call = self.program.calls[makers[0]]
-        for out, inp in call.inplace:
-            arg = call.args[inp]
-            if out == 0 and len(makers) == 1 and isinstance(arg, Arg):
-                below = self.program.base(arg.tensor)[0]
-                if below in self.rows and self.rows[below][1].get(row) == step:
-                    return (
-                        below in self.ranges.of
-                        and self.ranges.size[below] >= self.ranges.size[root]
-                    )
-        return False
-
-
-def rows_peak(run: Run, ranges: LiveRanges) -> int:
-    """The most bytes live in the calls of `run` when they are made row by row."""
-    return _Count(run, ranges).peak()
+    def _late(self) -> NDArray[np.bool_]:
+        """Which rows take the place of a row that their step reads for the last time."""
+        late = np.zeros(self.rows.shape, bool)
+        for root, makers in self.makers.items():
+            left = np.full(self.rows.shape[1], len(makers) == 1)
+            for below in makers[0].below:
+                hit = left & (self.reads[below] == self.born[root])
+                late[root] |= hit & bool(self.rows.size[below] >= self.rows.size[root])
+                left &= ~hit
+        return late
 
 
 def narrow(ranges: LiveRanges, first: int, last: int) -> Iterator[int]:
