@@ -198,10 +198,20 @@ def test_refusals_say_why(net: Net, reason: str) -> None:
     assert {s.backend for s in partition.items} == {"c"}
 
 
-@pytest.mark.parametrize(("groups", "backend"), [(1, "c"), (2, "cmsis_nn")])
-def test_the_choice_by_cost(groups: int, backend: str, tmp_path: Path) -> None:
-    """Portable C has only its general kernel for two groups, which takes longer."""
-    net = conv((1, 32, 16, 16), (32, 32 // groups, 3, 3), group=groups)
+@pytest.mark.parametrize(
+    ("net", "backend"),
+    [
+        (conv((1, 32, 16, 16), (32, 32, 3, 3)), "c"),
+        (conv((1, 32, 16, 16), (32, 16, 3, 3), group=2), "cmsis_nn"),
+        (turned((1, 8, 8, 8), (8, 8, 2, 2), strides=[2, 2]), "c"),
+        (turned((1, 16, 16, 16), (16, 16, 3, 3), strides=[2, 2]), "cmsis_nn"),
+    ],
+    ids=["conv", "groups", "phases", "transposed"],
+)
+def test_the_choice_by_cost(net: Net, backend: str, tmp_path: Path) -> None:
+    """Portable C has only its general kernel for two groups, and for strides that do not divide a
+    transposed window, which takes longer.
+    """
     options = Options(target="cortex-m4", backends=("cmsis_nn",), partition="cost")
     compile_to(net.model(y="int8"), tmp_path / "out", options, configure=False)
     nodes = merged.manifest_of(tmp_path / "out")["nodes"]

@@ -55,7 +55,8 @@ def last(*names: str) -> Callable[[Match, dict[str, Layout], int], dict[str, Lay
 def priced(m: Match, ratio: float, macs: int = 0) -> float:
     """Nanoseconds of a match that takes `ratio` times what portable C is estimated to take on a
     core without float vectors: 3 multiplications or 0.6 bytes in a nanosecond."""
-    moved = sum(v.dtype.nbytes * math.prod(v.shape) for v in m.values.values() if v is not None)
+    ends = [*(v for _, v in m.inputs()), *m.outputs()]
+    moved = sum((math.prod(v.shape) * v.dtype.bits + 7) // 8 for v in ends)
     return ratio * (100.0 + macs / 3.0 + moved / 0.6)
 
 

@@ -226,10 +226,21 @@ def _ends(found: QuantisedProduct) -> dict[str, int]:
 
 @conv.cost
 def conv_cost(m: Match) -> float:
-    """Portable C has but a general kernel for groups that are neither all nor single channels."""
+    """Portable C has but a general kernel for int8 groups of several channels, not all."""
     groups, inner = int(m.conv.attr("group", 1)), math.prod(m.w.shape[1:])
     general = groups > 1 and m.w.shape[:2] != (groups, 1)
+    # Several int16 filters per channel are slower in the library, whose kernel for them is general.
+    general = general and not (wide(m) and m.w.shape[1] == 1)
     return priced(m, GENERAL if general else FAST, math.prod(m.y.shape) * inner)
+
+
+@transposed.cost
+def transposed_cost(m: Match) -> float:
+    """Portable C has but a general kernel where strides do not divide the window."""
+    window = QuantisedProduct.of(m, TFLITE).window
+    assert window is not None
+    whole = all(k % s == 0 for k, s in zip(window.kernel, window.strides, strict=True))
+    return priced(m, FAST if whole else GENERAL, math.prod(m.x.shape) * math.prod(m.w.shape[1:]))
 
 
 @dense.cost
