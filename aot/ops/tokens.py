@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from aot.errors import ModelError, UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import U8
@@ -21,7 +19,7 @@ from aot.ops.strings import HEADER, STRING, strings
 from aot.shapes.dynamic.dims import INT64, DynamicDims, refused
 from aot.shapes.dynamic.rules import dynamic
 from aot.shapes.types import infer_types
-from aot.vendor import Case, Match, Recorder, case
+from aot.vendor import Match, Recorder
 
 CUT = "split the texts in the application, and name the words with --cut-inputs WORDS:string"
 MARKS = "\x02", "\x03"  # what begins and ends a text, if that is asked for
@@ -60,15 +58,6 @@ def tokens_to_kernel(c: Recorder, m: Match) -> None:
     )
     instance = {"W": m.x.shape[-1]}
     c.call("aot_text_tokens", m.y, m.n, m.x, *tables, params, instance=instance, header=HEADER)
-
-
-@tokens.cases
-def token_cases() -> Iterator[Case]:
-    """Words of texts, behind which the longest is known."""
-    x = encode(["a bc,d", "", "\u00e9t\u00e9 12"], 9)
-    words = [["a", "bc", "d", "#", "#"], ["#"] * 5, ["\u00e9t\u00e9", "12", "#", "#", "#"]]
-    n = np.array([3], np.int64)
-    yield case(x, pattern="[^ ,]+", pad_value="#", outputs=2, expected=(encode(words, 9), n))
 
 
 def _pattern(node: ir.Node) -> tuple[str, Automaton]:
