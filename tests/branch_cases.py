@@ -98,10 +98,6 @@ def wild() -> list[Any]:
     found: list[Any] = []
     x = f32(5, 4, 3)
     clipped = np.stack([x[:, 0], x[::-1, 1], x[:, 2], x[:, 3]], 1)
-    data, update = f32(4), f32(3)
-    kept = data.copy()
-    kept[1] = update[1]
-    found.append(node("ScatterElements", data, ints(-9, 1, 7), update, want=(kept,)))
     found += [node("ReverseSequence", x, ints(-2, 9, 1, 0), want=(clipped,))]
     hot = np.array([1.5, NAN, 1e10, -1e10, -1.0], np.float32)
     expected = np.zeros((5, 3), np.float32)
@@ -114,11 +110,6 @@ def wild() -> list[Any]:
     found.append(node("RoiAlign", image, region, ints(-1, 2), want=(nothing,), **more))
     far = np.array([[-30, -40, -3, 2], [3, 3, 30, 50]], np.float32)
     found.append(node("RoiAlign", image, far, ints(0, 1), **more))
-    past, update = f32(2, 1, 6, 3), f32(2, 1, 2, 3)
-    want = past.copy()
-    want[0, :, :2], want[1, :, 4:] = update[0], update[1]
-    for mode, places in (("linear", ints(-3, 9)), ("circular", ints(-6, 4))):
-        found.append(node("TensorScatter", past, update, places, mode=mode, want=(want,)))
     pooled, index = f32(1, 1, 1, 4), ints(-1, 2, 99, 5).reshape(1, 1, 1, 4)
     want = np.zeros((1, 1, 2, 8), np.float32)
     want[0, 0, 0, 2], want[0, 0, 0, 5] = pooled[0, 0, 0, 1], pooled[0, 0, 0, 3]

@@ -56,7 +56,7 @@ MUTANTS = (
     ),
     kernel("pool", "(d - 1 - r.at) / d", "(-r.at) / d", "pool"),
     kernel("pool", "(room - 1) / p->d[axis] + 1", "room / p->d[axis] + 1", "pool"),
-    kernel("pool_plain", "h.at + j * p->d[1], 0);", "h.at + j, 0);", "pool"),
+    kernel("pool_plain", "r = h.at + j * p->d[1];", "r = h.at + j;", "pool"),
     kernel("gather", "(int64_t)p->x_batch * E", "(int64_t)p->inner * E", "gather_nd"),
     kernel(
         "index", "v = v < -n ? 0 : v + n;", "v = v < -n ? 0 : v + n - 1;", "gather,gather_elements"
@@ -130,8 +130,8 @@ MUTANTS = (
     kernel("where", "(c)[k_ * IC]", "(c)[k_ * (IC & IB)]", "compare"),
     kernel(
         "resize",
-        "sum += x[a[t] * inner + i] * f[t];",
-        "sum += x[a[0] * inner + i] * f[t];",
+        "sum += aot_resize_from(x, n, a[t], p, ROWS)[i] * f[t];",
+        "sum += aot_resize_from(x, n, a[0], p, ROWS)[i] * f[t];",
         "resize",
     ),
     rewrite(

@@ -266,7 +266,7 @@ def built(text: str) -> tuple[onnx.ModelProto, Any]:
             return constant(np.float32(node.value))
         if isinstance(node, ast.Name):
             if node.id in special:
-                return constant(special[node.id])
+                return constant([2, *image[1:]] if around == "Expand" else special[node.id])
             return shown.get(node.id) or (constant(weights) if node.id == "w" else node.id)
         assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         kind = node.func.id

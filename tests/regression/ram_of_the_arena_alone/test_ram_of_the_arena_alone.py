@@ -31,7 +31,7 @@ def chain() -> onnx.ModelProto:
 
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "digits in steps": (DIGITS, {"slice_macs": 20_000}),
-    "digits on a board": (DIGITS, {"target": "cortex-m4"}),
+    "digits on a board": (DIGITS, {"target": "cortex-m4", "objective": "ram"}),
     "rows that are pushed": (
         DIGITS.with_stem("digits_int8"),
         {"target": "cortex-m4", "push": "image"},
@@ -70,7 +70,8 @@ def test_what_is_met_is_what_size_prints(case: str, tmp_path: Path) -> None:
 
 def test_a_budget_between_the_arena_and_the_rest(tmp_path: Path) -> None:
     """What passed before: as many bytes as the arena has, and a few."""
-    free = aot.compile(DIGITS, tmp_path / "free", configure=False, target="cortex-m4")
+    options: dict[str, Any] = {"target": "cortex-m4", "objective": "ram", "configure": False}
+    free = aot.compile(DIGITS, tmp_path / "free", **options)
     ram = free.manifest["memory"]["arena_bytes"] + 100
     with pytest.raises(TargetError, match="variables"):
-        aot.compile(DIGITS, tmp_path / "o", configure=False, target="cortex-m4", ram=ram)
+        aot.compile(DIGITS, tmp_path / "o", ram=ram, **options)
