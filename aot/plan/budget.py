@@ -186,9 +186,14 @@ def _peak_text(program: Program) -> str:
     step, live = peak(program)
     if not program.calls:
         return "no call"
-    call = program.calls[step]
+    call, by_rows = program.calls[step], {n for s in program.segments for n in s.tensors}
     largest = sorted(live, key=lambda n: -program.tensor(n).nbytes)[:4]
-    tensors = ", ".join(f"{n} {program.tensor(n).nbytes}" for n in largest) or "none"
+    tensors = (
+        ", ".join(
+            f"{n} {program.tensor(n).nbytes}{' (a few rows)' * (n in by_rows)}" for n in largest
+        )
+        or "none"
+    )
     nodes = " + ".join(call.origin.nodes[-2:]) or call.kernel
     vendor = f" by {call.backend}" if call.backend != "c" else ""
     return f"the peak at {nodes} ({', '.join(call.origin.ops)}){vendor}, bytes live: {tensors}"
