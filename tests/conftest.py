@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 from pathlib import Path
 
@@ -28,6 +29,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the vendor that tests/vendor/test_backend.py examines (the one of the examples)",
     )
     parser.addoption("--backend-target", default="host", help="the target it is examined on (host)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "sample(count): of a function's parameters a run draws so many by AOT_SEED (0); "
+        "AOT_FULL=1 tries all",
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what the marker `sample` does not draw; an item that is named alone always runs."""
+    if os.environ.get("AOT_FULL"):
+        return
+    families: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sample"):
+            families.setdefault(item.nodeid.split("[")[0], []).append(item)
+    skip = pytest.mark.skip(reason="AOT_FULL=1 tries all parameters, AOT_SEED=N others")
+    for name, family in families.items():
+        marker = family[0].get_closest_marker("sample")
+        assert marker is not None
+        seed = f"{os.environ.get('AOT_SEED', '0')} {name}"
+        drawn = random.Random(seed).sample(family, min(marker.args[0], len(family)))
+        for item in family:
+            if item not in drawn:
+                item.add_marker(skip)
 
 
 @pytest.fixture(autouse=True)

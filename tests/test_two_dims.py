@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Families of networks with two dimensions that a run says, at five sizes each.
 
-A run of the tests tries two of them, drawn by AOT_SEED (0); AOT_FULL=1 tries all.
+A run of the tests tries two of them; AOT_FULL=1 tries all.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +15,10 @@ import pytest
 import aot
 from two_dims import FAMILIES, sizes
 
-#: Two of the families.
-DRAWN = np.random.default_rng(int(os.environ.get("AOT_SEED", "0"))).permutation(sorted(FAMILIES))[
-    :2
-]
 
-
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_two_dimensions(family: str, tmp_path: Path) -> None:
-    if not os.environ.get("AOT_FULL") and family not in DRAWN:
-        pytest.skip("AOT_FULL=1 tries all families, AOT_SEED=N others")
     build, ranges, of = FAMILIES[family]
     proto = build()
     net = aot.compile(proto, tmp_path, name="net", dims=ranges).build().load()

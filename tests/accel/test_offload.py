@@ -160,6 +160,7 @@ def outputs(proto: onnx.ModelProto, out: Path, **options: object) -> tuple[list,
     return found, bundle.manifest
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("name", "machine", "requant"),
     [

@@ -264,6 +264,7 @@ def compiled(model: onnx.ModelProto, **options: object) -> Compiled:
     return compile_model(model, Options(name="net", target="x86-64", **options))  # type: ignore[arg-type]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", CASES)
 def test_bundles_with_sanitizers(name: str, tmp_path: Path) -> None:
     model, feeds = CASES[name]

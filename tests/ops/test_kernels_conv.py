@@ -20,6 +20,7 @@ def runs_here(vlen: int) -> bool:
     return flag is None or (cpuinfo.exists() and flag in cpuinfo.read_text())
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("vlen", [1, 4, 8, 16])
 def test_kernels_match_numpy(vlen: int, tmp_path: Path) -> None:
     if not runs_here(vlen):

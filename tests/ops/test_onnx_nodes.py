@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX's own node tests of the elementwise, reducing and normalising operators, sanitised."""
+"""ONNX's own node tests of the elementwise, reducing and normalising operators, sanitised.
 
+A run of the tests takes a third of them; AOT_FULL=1 takes all.
+"""
+
+import os
 from pathlib import Path
 
 import harness
@@ -55,6 +59,7 @@ def job(test, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> harness.Jo
 def test_onnx_node_tests(tmp_path: Path) -> None:
     every = jobs()
     assert len(every) > 400
-    failures = harness.run(every, 4, True, tmp_path)
+    chosen = every if os.environ.get("AOT_FULL") else every[1::3]
+    failures = harness.run(chosen, 4, True, tmp_path)
     wrong = [f for f in failures if not any(r in f.split(":")[0] for r in REFUSED)]
     assert not wrong, "\n".join(wrong)

@@ -21,6 +21,7 @@ FORMS = (
 )
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("kernel", "attributes", "copies"), FORMS)
 @pytest.mark.parametrize("dtype", [S8, U8])
 def test_the_general_kernel_agrees(

@@ -27,6 +27,7 @@ CASES += [(k, np.float16, "normal") for k in FLOATS]
 CASES += [(k, ml_dtypes.bfloat16, "strict") for k in (SEEDS if len(FLOATS) > 1 else (3,))]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("seed", "dtype", "accuracy"), CASES)
 def test_same_values_as_whole_tensors(seed: int, dtype: Any, accuracy: str, tmp_path: Path) -> None:
     compare(random_network(seed, dtype), accuracy, tmp_path)

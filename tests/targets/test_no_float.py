@@ -77,6 +77,7 @@ def every_kind(dtype: type, folder: Path) -> Path:
     return folder / "m.onnx"
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("target", sorted(NM))
 @pytest.mark.parametrize(
     ("dtype", "requant"), [(np.int8, "onnx"), (np.int16, "onnx"), (np.int16, "tflite")]

@@ -76,7 +76,7 @@ def _kinds(node: onnx.NodeProto) -> tuple[str, ...]:
 @pytest.fixture(scope="module")
 def chunks(tmp_path_factory: pytest.TempPathFactory) -> list[merged.Chunk]:
     parts = []
-    for job in [*harness.collect(), *harness.collect(patterns=backend.patterns)]:
+    for job in harness.thinned([*harness.collect(), *harness.collect(patterns=backend.patterns)]):
         if job.error or job.model is None:
             continue
         given = [*harness.feeds(job.model, job.case).values(), *job.want]

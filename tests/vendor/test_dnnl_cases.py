@@ -36,7 +36,7 @@ def may_be_taken(job: harness.Job) -> bool:
 def parts_of_cases() -> list[merged.Part]:
     """Cases of which oneDNN takes a node."""
     parts = []
-    for job in [*harness.collect(), *harness.collect(patterns=backend.patterns)]:
+    for job in harness.thinned([*harness.collect(), *harness.collect(patterns=backend.patterns)]):
         if job.error or job.model is None or not harness.has_floats(job):
             continue
         if not may_be_taken(job):

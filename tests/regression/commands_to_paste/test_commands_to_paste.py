@@ -202,6 +202,7 @@ def test_a_model_that_is_refused_is_not_ready(capsys: pytest.CaptureFixture[str]
 MODELS = sorted(Path(os.environ.get("AOT_TEST_MODELS") or "/nowhere").glob("*.onnx"))
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("path", MODELS, ids=lambda p: p.stem)
 def test_real_models(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inspected([str(path)], capsys)
@@ -263,6 +264,7 @@ CURED = {
 }
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", CURED)
 def test_refusals_that_bind_cures_say_so(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = [saved(CURED[name]), "-o", "out", "--no-configure"]

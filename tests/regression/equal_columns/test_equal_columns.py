@@ -16,6 +16,7 @@ import aot
 from graphs import model
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("columns", [1000, 40, 70])
 @pytest.mark.parametrize("rows", [1, 5])
 def test_equal_columns_give_equal_bits(columns: int, rows: int, tmp_path: Path) -> None:

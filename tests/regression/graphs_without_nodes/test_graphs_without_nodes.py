@@ -46,6 +46,7 @@ def model(nodes: list[onnx.NodeProto], outputs: str) -> onnx.ModelProto:
     return made
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("io", ["caller", "arena"])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_outputs_are_what_they_are(name: str, io: str, tmp_path: Path) -> None:

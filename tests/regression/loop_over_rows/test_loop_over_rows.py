@@ -169,6 +169,7 @@ def graph(name: str) -> onnx.ModelProto:
     return made
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", BODIES)
 def test_bodies_read_rows_that_a_run_says(name: str, tmp_path: Path) -> None:
     ort = need_module("onnxruntime")

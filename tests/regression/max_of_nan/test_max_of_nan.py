@@ -64,6 +64,7 @@ def model(nodes: list[NodeProto], shape: tuple[int, ...], ends: list[str]) -> Mo
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("width", [3, 4, 11])
 @pytest.mark.parametrize("layout", ["plain", "blocked"])
 def test_windows(width: int, layout: str, tmp_path: Path) -> None:
@@ -96,6 +97,7 @@ def test_windows(width: int, layout: str, tmp_path: Path) -> None:
     assert met > len(every) // 2
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("at", [0, 5, 33, 44])
 @pytest.mark.parametrize("op", ["GlobalMaxPool", "ReduceMax", "MaxPool"])
 def test_whole_images(op: str, at: int, tmp_path: Path) -> None:

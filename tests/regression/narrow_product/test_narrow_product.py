@@ -43,6 +43,7 @@ def test_no_more_than_the_operand_to_pack_it(a: list[int], b: list[int], target:
     assert arena(a, b, target) <= 4 * int(np.prod(b))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("accuracy", ["strict", "normal"])
 @pytest.mark.parametrize(
     ("a", "b"),

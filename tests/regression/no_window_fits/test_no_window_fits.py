@@ -61,6 +61,7 @@ EMPTY = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", EMPTY)
 def test_the_result_is_empty(name: str, tmp_path: Path) -> None:
     shape, attrs, places, ops = EMPTY[name]

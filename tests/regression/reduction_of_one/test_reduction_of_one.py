@@ -22,6 +22,7 @@ WANT: dict[str, Any] = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("op", WANT)
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.FLOAT])
 def test_an_element_is_its_own_norm(op: str, kind: int, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from graphs import model
 EPSILON = 1e-5
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("op", "axis", "scale", "bias", "constant", "dtype"),
     [

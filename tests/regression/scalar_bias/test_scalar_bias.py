@@ -18,6 +18,7 @@ import aot
 from graphs import model
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1)])
 @pytest.mark.parametrize("constant", [True, False])
 def test_a_bias_of_one_number(shape: tuple[int, ...], constant: bool, tmp_path: Path) -> None:

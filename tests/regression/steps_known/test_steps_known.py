@@ -131,6 +131,7 @@ def expected(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> list[np.nda
     return found
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("trips", TRIPS)
 def test_every_trip_count_and_condition(trips: str, tmp_path: Path) -> None:
     loops = [which for which in grid(trips) if is_bounded(*which)]
