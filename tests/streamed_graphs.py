@@ -144,9 +144,17 @@ class Made:
         self.values.append((y, (c, h + above + below, w + left + right)))
         return self.values[-1]
 
+    def altered(self, value: Value) -> Value | None:
+        """An operation per element, of floats or between quantised values."""
+        kind = str(self.rng.choice(["Relu", "Clip", "Neg", "Sigmoid", "LeakyRelu"]))
+        kept = self.dtype if self.floats else np.float32
+        bounds = [self.net.const(np.array(n, kept)) for n in (-1.5, 2.0)]
+        more = bounds if kind == "Clip" else []
+        return self.made(self.net.add(kind, self.quantised_values(value[0]), *more), value[1])
+
     def moved(self, value: Value) -> Value | None:
-        """A step that moves elements."""
-        kinds = (self.joined, self.joined, self.resized, self.bordered)
+        """A step that moves elements, or alters each."""
+        kinds = (self.joined, self.joined, self.resized, self.bordered, self.altered)
         return kinds[int(self.rng.integers(len(kinds)))](value)
 
     def step(self, moves: bool = False) -> None:

@@ -21,6 +21,7 @@ from aot.emit_c import ctext
 from aot.emit_c.naming import prefix
 from aot.emit_c.spelling import (
     Spelling,
+    has_status,
     part_head,
     pointer,
     region,
@@ -80,10 +81,10 @@ def _rows(spelling: Spelling, number: int) -> str:
     lines = [f"Calls {segment.first} to {segment.last}, row by row, are in a file of their own:"]
     lines += ["- " + title(spelling.program, spelling.program.calls[i])[0] for i in calls]
     passed = region_arguments(spelling.root, spelling.program)
+    passed += ["push"] * bool(spelling.program.pushed and number == 0)
     made = ctext.call(f"{spelling.root.name}_rows{number}", passed)
-    if spelling.program.pushed and number == 0:
-        told = ctext.call(f"{spelling.root.name}_rows0", [*passed, "push"], "")
-        made = f"    REGION({told});"
+    if has_status(spelling.program, number):
+        made = f"    REGION({made[:-1]});"
     traced = [f"    AFTER({i});" for i in calls]
     return "\n".join([ctext.block(lines, "    "), made, *traced])
 

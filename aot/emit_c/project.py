@@ -46,15 +46,17 @@ from aot.emit_c.vendors import (
     vendors_of,
 )
 from aot.emit_c.write import File
-from aot.errors import TargetError
+from aot.errors import BackendError, TargetError
 from aot.ir.plan import Plan
 from aot.ir.program import Program
+from aot.ir.rows import STREAMED
 from aot.ir.sample import Sample
 from aot.options import Options
 from aot.plan.board_memory import Needs, io_bytes, needs_of
 from aot.plan.fallback import RegionFallback, portable_bytes
 from aot.plan.levels import Level
 from aot.target import Target
+from aot.vendor.backend import Backend
 from aot.version import __version__
 
 #: Flags of every compiler that speaks gcc's, before the target's own. Arena bytes hold one type
@@ -104,7 +106,8 @@ def emit_c(
     # A fallback calls kernels that the program itself may not.
     called += [c for t in fallbacks if t.program is not None for c in t.program.every_call()]
     backends = used_backends(program, options)
-    headers = kernels.collect(fetch.headers(called))
+    by_rows = ["aot_rows.h"] * bool(program.segments)
+    headers = kernels.collect([*fetch.headers(called), *by_rows])
     own, specialise = headers_of(program), options.specialise
     parted, parts = region_files(program, plan, target, constants, specialise, fallbacks, backends)
     vendors = vendors_of(program, backends, parts)
@@ -121,7 +124,7 @@ def emit_c(
         ),
         **parted,
         **levels.level_files(name, chips, stored, specialise),
-        **_rows(program, plan, target, constants, own),
+        **_rows(program, plan, target, constants, backends),
         **_threads(program, values),
         f"src/{name}_io.h": interface.spell_specs(program).encode("ascii"),
         f"src/{name}_trace.h": spell_trace(program, plan).encode("ascii"),
@@ -160,12 +163,27 @@ def emit_c(
 
 
 def _rows(
-    program: Program, plan: Plan, target: Target, constants: Constants, headers: kernels.Headers
+    program: Program,
+    plan: Plan,
+    target: Target,
+    constants: Constants,
+    backends: Mapping[str, Backend],
 ) -> dict[str, File]:
-    """The file of the calls that are made row by row, if there are any."""
+    """The file of the calls that are made row by row, if there are any.
+
+    BackendError for calls of a vendor that needs something around whole regions.
+    """
     if not program.segments:
         return {}
-    text = rows.spell_rows(program, plan, target, constants, headers)
+    calls = [c for c in program.calls if c.region == STREAMED]
+    for call in calls:
+        own = backends.get(call.backend)
+        if own is not None and (own.clean or own.invalidate or own.standin):
+            what = f"{own.name}: {call.kernel} declares windows of rows, and its backend has "
+            raise BackendError(f"{what}clean, invalidate or standin, which know whole regions")
+    headers = kernels.collect(["aot_rows.h", *fetch.headers(calls)])
+    failures = {b.name: ctext.ident(b.error) for b in backends.values() if b.error}
+    text = rows.spell_rows(program, plan, target, constants, headers, failures=failures)
     return {f"src/{program.name}_rows.c": text.encode("ascii")}
 
 

@@ -38,6 +38,7 @@ from aot.emit_c.write import Blob, File
 from aot.errors import InternalError
 from aot.ir.plan import Plan
 from aot.ir.program import WAITS, Access, Arg, Call, Program, Role, region_name
+from aot.ir.rows import STREAMED
 from aot.plan.fallback import RegionFallback
 from aot.target import Target
 from aot.vendor.backend import Backend
@@ -64,10 +65,11 @@ class VendorParts:
 
 
 def regions_by_vendor(program: Program) -> dict[str, list[int]]:
-    """Regions of each vendor, bodies included, both in order of their first call."""
+    """Regions of each vendor, bodies included, both in order of their first call; a vendor whose
+    calls are all made row by row has none."""
     found: dict[str, list[int]] = {}
     for call in program.every_call():
-        regions = found.setdefault(call.backend, []) if call.region >= 0 else []
+        regions = found.setdefault(call.backend, []) if call.backend != "c" else []
         if call.region >= 0 and call.region not in regions:
             regions.append(call.region)
     return found
@@ -417,11 +419,13 @@ def region_files(
         prefix = weights_of(name, vendor) if blob is not None else ""
         if blob is not None:
             files.update(_weights(prefix, name, blob, target))
-        nodes = next(c.origin.nodes for c in program.every_call() if c.region == regions[0])
+        nodes = next(c.origin.nodes for c in program.every_call() if c.backend == vendor)
         first = nodes[0] if nodes else ""
         own = [t for t in fallbacks if t.region in regions]
         waits = [r for r in regions if r >= WAITS]
         reason = next((t.reason for t in own if t.program is None), "")
+        if any(c.region == STREAMED and c.backend == vendor for c in program.calls):
+            reason = "some of its calls are made row by row, between whole tensors that are nowhere"
         # Without this, a build that leaves the vendor out would only fail at the linker.
         if len(own) + len(waits) != len(regions) and not reason:
             raise InternalError(f"{len(regions)} regions of {vendor} have {len(own)} fallbacks")

@@ -16,6 +16,7 @@ A table says which call makes its next row at every step, another one where ever
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from aot.emit_c import ctext
@@ -26,6 +27,7 @@ from aot.emit_c.run_order import spell_file
 from aot.emit_c.spelling import (
     PARAMETERS,
     Spelling,
+    has_status,
     pointer,
     region_arguments,
     row_wrapper,
@@ -73,8 +75,9 @@ def segment_name(program: Program, index: int) -> str:
 def declarations(program: Program) -> str:
     """What the file with all calls knows of segments."""
     heads = [_head(program, i, ";", "AOT_HIDDEN ") for i in range(len(program.segments))]
-    if program.pushed:
-        heads[0] = heads[0].replace("AOT_HIDDEN ", "AOT_HIDDEN AOT_WARN_UNUSED ", 1)
+    for index, head in enumerate(heads):
+        if has_status(program, index):
+            heads[index] = head.replace("AOT_HIDDEN ", "AOT_HIDDEN AOT_WARN_UNUSED ", 1)
     note = "/* Calls that are made row by row. */"
     return "\n".join(["", note, *heads, ""]) if heads else ""
 
@@ -87,7 +90,7 @@ def row_arguments(root: Program, program: Program, number: int) -> list[str]:
 def _head(program: Program, index: int, tail: str, before: str = "") -> str:
     """The head of the C function of segment `index`; `tail` follows it and `before` precedes it."""
     passed = row_arguments(program, program, index)
-    result = "aot_status" if program.pushed and index == 0 else "void"
+    result = "aot_status" if has_status(program, index) else "void"
     name = f"{before}{result} {segment_name(program, index)}"
     return ctext.call(name, [PARAMETERS[a] for a in passed], tail)
 
@@ -99,11 +102,14 @@ def spell_rows(
     constants: Constants,
     headers: Headers,
     owner: str = "",
+    failures: Mapping[str, str] | None = None,
 ) -> str:
     """The C file of all segments: the table of places of rows, a function per call's row and per
-    segment. A part of another model names that as `owner`.
+    segment. A part of another model names that as `owner`; `failures` are, by vendor, functions
+    that are told of errors.
     """
     s = spelling(program, plan, constants, headers, "none")
+    s.failures = failures or {}
     # Places count units, not bytes, so that 16 bits are enough for most arenas.
     table = table_of(plan)
     functions = []
@@ -140,11 +146,13 @@ def _segment(spelling: Spelling, table: Table, number: int, segment: Segment) ->
     passed = region_arguments(spelling.root, spelling.program)
     pushed = bool(spelling.program.pushed) and number == 0
     cases = []
-    for k in range(count):
+    stops = any(call.status for _, call in run.calls())
+    for k, (_, call) in enumerate(run.calls()):
         function = local(spelling.program.name, f"row{segment.first + k}")
         arguments = ", ".join([*passed, *["push"] * (pushed and k == 0), "r"])
         cases += [f"        case {k}:" if k + 1 < count else "        default:"]
-        cases += [f"            {function}({arguments});", "            break;"]
+        told = "status = " * call.status
+        cases += [f"            {told}{function}({arguments});", "            break;"]
     if pushed:
         begin = ["    uint16_t *const made = push->made;"]
         loop = [
@@ -159,8 +167,8 @@ def _segment(spelling: Spelling, table: Table, number: int, segment: Segment) ->
         ]
     else:
         begin = [f"    uint16_t made[{count}];", "    size_t i;"]
-        begin += ["    (void)memset(made, 0, sizeof made);"]
         loop = [
+            "    (void)memset(made, 0, sizeof made);",
             f"    for (i = 0; i < sizeof {name} / sizeof {name}[0]; ++i) {{",
             f"        const int32_t r = made[{name}[i]]++;",
             f"        switch ({name}[i]) {{",
@@ -172,12 +180,14 @@ def _segment(spelling: Spelling, table: Table, number: int, segment: Segment) ->
         "",
         _head(spelling.program, number, " {"),
         *begin,
+        *["    aot_status status = AOT_OK;"] * stops,
         *(f"    (void){a};" for a in passed),
         *loop,
         *cases,
         "        }",
+        *["        if (status != AOT_OK) {", "            return status;", "        }"] * stops,
         "    }",
-        *["    return AOT_OK;"] * pushed,
+        *["    return AOT_OK;"] * has_status(spelling.program, number),
         "}",
         "",
     ]
@@ -212,7 +222,8 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
         arguments.append("&p" if set_here else f"&{params}")
     takes = index == 0 and bool(spelling.program.pushed)
     passed = row_arguments(spelling.root, spelling.program, 0 if takes else 1)
-    name = f"AOT_NOINLINE static void {local(spelling.program.name, f'row{index}')}"
+    result = "aot_status" if call.status else "void"
+    name = f"AOT_NOINLINE static {result} {local(spelling.program.name, f'row{index}')}"
     told = "int32_t r" if rowwise.batch == 1 else "int32_t step"
     head = ctext.call(name, [*(PARAMETERS[a] for a in passed), told], " {")
     unused = [f"    (void){a};" for a in passed]
@@ -220,12 +231,25 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     declared = [line for line in lines if not line.startswith("    p.")]
     rest = [line for line in lines if line.startswith("    p.")]
     note = ctext.block(title(spelling.program, call))
+    said = _said(spelling, call, index)
+    made = [ctext.call(function, arguments)]
+    if said:
+        made = [f"    status = {made[0].strip()}", *said]
+        declared.append("    aot_status status = AOT_OK;")
     if times > 1:
-        loop = [f"    int32_t k;\n    for (k = 0; k < {times}; ++k) {{"]
-        made = [*loop, ctext.call(function, arguments), "    }"]
-    else:
-        made = [ctext.call(function, arguments)]
+        go = " && status == AOT_OK" * bool(said)
+        made = [f"    int32_t k;\n    for (k = 0; k < {times}{go}; ++k) {{", *made, "    }"]
+    made += ["    return status;"] * bool(said)
     return "\n".join([note, head, *declared, *unused, *rest, *made, "}", ""])
+
+
+def _said(spelling: Spelling, call: Call, index: int) -> list[str]:
+    """What tells the vendor's function for errors of a row of call `index` that failed."""
+    told = [""] if call.status else []
+    if call.status and (failed := spelling.failures.get(call.backend)):
+        label = spelling.label(call, "", index)
+        told = [f"    if (status != AOT_OK) {{\n        {failed}({label}, status);\n    }}"]
+    return told
 
 
 def _first(rowwise: Rowwise) -> list[str]:
@@ -293,7 +317,7 @@ def _piece(program: Program, table: Table, rowwise: Rowwise, index: int, arg: ob
 def given_call(program: Program, call: Call, rowwise: Rowwise) -> Call:
     """The call of the kernel for one row, as its function is declared."""
     if not rowwise.kernel:
-        return call
+        return replace(call, args=call.args[:-1]) if rowwise.copies else call
     args = list(call.args)
     if rowwise.sums:
         args.append(Arg(sums_name(program, call), Access.READ_WRITE))
@@ -327,7 +351,7 @@ def _argument(
     if window is not None and index == window.arg:
         if rowwise.sums:
             return _one(spelling, table, arg, window.height, pieces, "r")
-        return _window(spelling, table, arg, rowwise, lines)
+        return _window(spelling, table, call, rowwise, lines)
     if index in rowwise.single:
         row = "0" if rowwise.sums else "r"
         return _one(spelling, table, arg, rowwise.height, pieces, row)
@@ -348,12 +372,16 @@ def _one(spelling: Spelling, table: Table, arg: Arg, height: int, pieces: int, r
     return place if height * pieces == 1 or row == "0" else f"{place} + (ptrdiff_t){row} * {size}"
 
 
-def _window(spelling: Spelling, table: Table, arg: Arg, rowwise: Rowwise, lines: list[str]) -> str:
-    """ "at", the C table of pointers to the rows of a window; `lines` gets, in place, what
-    fills it.
+def _window(
+    spelling: Spelling, table: Table, call: Call, rowwise: Rowwise, lines: list[str]
+) -> str:
+    """ "at", the C table of pointers to the rows of a window, or where these follow each other;
+    `lines` gets, in place, what fills it.
     """
-    window = rowwise.window
+    window, memory = rowwise.window, call.args[-1]
     assert window is not None
+    arg = call.args[window.arg]
+    assert isinstance(arg, Arg)
     root, offset = spelling.program.base(arg.tensor)
     first = _first_row(window)
     rest = [first, str(rowwise.span), str(window.height)]
@@ -369,7 +397,14 @@ def _window(spelling: Spelling, table: Table, arg: Arg, rowwise: Rowwise, lines:
     lines.append(ctext.call(f"const aot_row_span span = {found}", [*own, *rest]))
     if any(value == "top" for *_, value in rowwise.fields):
         lines.append(f"    const int32_t top = {first} + span.above;")
-    return "at"
+    if not rowwise.together:
+        return "at"
+    if not rowwise.copies or not isinstance(memory, Arg):
+        return "at[0]"
+    row = spelling.program.tensors[arg.tensor].nbytes // window.height
+    rest = [f"ROW({table.first[memory.tensor]} + r)", "at", "span.rows", str(row)]
+    lines.append(ctext.call("const void *const x = aot_rows_together", rest))
+    return "x"
 
 
 def _first_row(window: Window) -> str:

@@ -59,6 +59,7 @@ class Spelling:
     macros: MemoryMacros = field(default_factory=MemoryMacros)
     told: dict[str, str] = field(default_factory=dict)
     around: Program | None = None
+    failures: Mapping[str, str] = field(default_factory=dict)  # `failed` by vendor, of rows
     ends: dict[str, str] = field(init=False)  # the caller's tensors, in C
 
     def __post_init__(self) -> None:
@@ -124,6 +125,13 @@ def part_head(root: Program, program: Program, head: str, tail: str) -> str:
     """The head of a function that computes a part of `program`."""
     declared = [PARAMETERS[a] for a in region_arguments(root, program)]
     return ctext.call(head, declared, tail)
+
+
+def has_status(program: Program, index: int) -> bool:
+    """Whether the function of segment `index` returns a status: of a vendor, or of pushed rows."""
+    segment = program.segments[index]
+    calls = program.calls[segment.first : segment.last + 1]
+    return any(c.status for c in calls) or bool(program.pushed and index == 0)
 
 
 def state_slots(program: Program) -> int:

@@ -186,6 +186,7 @@ def _step(play: _Play, call: Call, rowwise: Rowwise, step: int) -> Call:
     """
     args: list[Arg] = []
     where: dict[int, int] = {}
+    _check_copies(play, call, rowwise)
     for index, arg in enumerate(call.args):
         if isinstance(arg, Arg):
             where[index] = len(args)
@@ -197,6 +198,23 @@ def _step(play: _Play, call: Call, rowwise: Rowwise, step: int) -> Call:
     both = set(rowwise.single) - shared
     pairs = tuple((where[w], where[r]) for w, r in call.inplace if w in both and r in both)
     return replace(call, args=tuple(args), inplace=pairs, rowwise=None)
+
+
+def _check_copies(play: _Play, call: Call, rowwise: Rowwise) -> None:
+    """InternalError unless a call whose kernel wants rows one behind the other has memory for the
+    longest window of them, as its last argument.
+    """
+    window = rowwise.window
+    if not rowwise.together or window is None:
+        return
+    reach = (window.taps - 1) * window.dilation + 1 + (rowwise.batch - 1) * window.stride
+    image, memory = call.args[window.arg], call.args[-1]
+    assert isinstance(image, Arg)
+    own = play.program.tensors[memory.tensor] if isinstance(memory, Arg) else None
+    wanted = play.program.tensors[image.tensor].nbytes // window.height * reach
+    fits = own is not None and own.role is Role.SCRATCH and own.nbytes >= wanted
+    if (reach > 1 and not fits) or any(p.count > 1 for p in rowwise.planes):
+        raise InternalError(f"{call.kernel} has no memory for {reach} rows of {image.tensor}")
 
 
 def _by_rows(play: _Play, arg: object) -> bool:

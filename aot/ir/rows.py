@@ -93,7 +93,9 @@ class Rowwise:
     kernel is faster with `most` rows than with fewer. `cost` is the time of all rows to that of the
     whole result where memory is as fast for both, 0 where that is not known. With `strip` =
     (n, pitch) the result is a part of a tensor: n of every `pitch` bytes, from the offset of
-    argument 0 on.
+    argument 0 on. With `together` the kernel gets no table: the rows of its image follow each
+    other, copied where they do not, to memory that is the last argument of a call in a segment,
+    not of the kernel.
     """
 
     height: int
@@ -109,6 +111,12 @@ class Rowwise:
     most: int = 1
     cost: float = 0.0
     strip: tuple[int, int] = (0, 0)
+    together: bool = False
+
+    @property
+    def copies(self) -> bool:
+        """Whether a call in a segment has memory for the rows of its image."""
+        return self.together and self.span > 1
 
     @property
     def steps(self) -> int:
@@ -139,6 +147,7 @@ class Rowwise:
         own = f" by {self.kernel}" if self.kernel else ""
         own += f" {self.batch} at a time" if self.batch > 1 else ""
         own += f", first {self.batch - self.lead}" if self.lead else ""
+        own += " together" if self.together else ""
         return f"{self.steps} rows of {singles}{through}{own}" + (
             f" with {self.sums} bytes" if self.sums else ""
         )

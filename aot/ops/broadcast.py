@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from aot.ir import layout as lay
-from aot.ir.rows import Planes, Rowwise
+from aot.ir.rows import Rowwise
 from aot.ir.splits import ELEMENTS, PartField, Split
 from aot.vendor import Handle, Recorder, UnsupportedError, ValueRef
+from aot.vendor.by_rows import by_elements
 
 Shape = tuple[int, ...]
 Operand = tuple["ValueRef | Handle", Shape]  # what to pass, and its stored shape
@@ -101,20 +102,6 @@ def _strides(shape: Shape) -> Shape:
     return tuple(reversed(result))
 
 
-def by_rows(y: Any, args: Sequence[int], member: str, index: int = -1) -> Rowwise | None:
-    """How a kernel of one operation per element makes its result by rows, piece by piece.
-
-    `args`, the result 0 first, are stored like `y`; field `member` (of an array, [index]) of the
-    parameters is how many elements there are. None but for one image of several rows.
-    """
-    image = isinstance(y, ValueRef) and y.rank == 4 and y.shape[0] == 1 and y.shape[2] > 1
-    if not image or 0 in y.shape or y.dtype.bits < 8:
-        return None
-    _, count, _, *rest = stored(y)
-    planes = tuple(Planes(k, count, math.prod(rest), "") for k in args)
-    return Rowwise(y.shape[2], tuple(args), fields=((member, index, "piece"),), planes=planes)
-
-
 def combined_by_rows(y: Any, space: Space, operands: Sequence[Operand]) -> Rowwise | None:
     """How the kernel makes its result by rows: operands are whole tensors or constant numbers."""
     full = [k for k in range(len(operands)) if space.covers(k)]
@@ -122,7 +109,7 @@ def combined_by_rows(y: Any, space: Space, operands: Sequence[Operand]) -> Rowwi
     consts = all(isinstance(w, Handle) or w.is_const for w in (operands[k][0] for k in numbers))
     fits = full and len(full) + len(numbers) == len(operands) and consts
     flat = math.prod(space.dims[:-1]) == 1
-    return by_rows(y, (0, *(k + 1 for k in full)), "dims", DIMS - 1) if fits and flat else None
+    return by_elements(y, (0, *(k + 1 for k in full)), "dims", DIMS - 1) if fits and flat else None
 
 
 def stored(value: ValueRef) -> Shape:

@@ -33,7 +33,6 @@ from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import Elementwise, Exact, OneOf
 from aot.ir.value_traits import Converts
 from aot.normalise.identities import always, identity
-from aot.ops.broadcast import by_rows
 from aot.ops.kernels import INTS, NUMBERS
 from aot.ops.logic import TRUTH
 from aot.ops.packed import ROUND_MODES, by_way_of, narrow, to_way_of, widen
@@ -52,6 +51,7 @@ from aot.shapes.interval_analysis import (
 from aot.shapes.reference import Inputs, Unknown, by_reference
 from aot.shapes.symbolic import Poly, Terms, polynomials
 from aot.vendor import Handle, Layout, Match, Recorder, ValueRef
+from aot.vendor.by_rows import by_elements
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.layouts import follow
 
@@ -212,7 +212,7 @@ def cast_to_kernel(c: Recorder, m: Match) -> None:
         c.params(n=elements(m)),
         header="aot_cast.h",
         inplace=[(m.y, m.x)] if same else (),
-        rowwise=by_rows(m.y, (0, 1), "n"),
+        rowwise=by_elements(m.y, (0, 1), "n"),
     )
 
 

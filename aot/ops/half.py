@@ -18,8 +18,9 @@ import numpy as np
 from aot.ir.deferred_import import ir, onnx
 from aot.ir.dtypes import BF16, F16, F32, DType
 from aot.ir.graph_nodes import CONTROL
-from aot.ops.broadcast import by_rows, stored
+from aot.ops.broadcast import stored
 from aot.vendor import Case, Layout, Match, Pattern, Recorder, ValueRef
+from aot.vendor.by_rows import by_elements
 from aot.vendor.pattern import Either, OpPat
 
 HALVES = (F16, BF16)
@@ -109,7 +110,7 @@ def _lower(c: Recorder, m: Match, pattern: Pattern) -> None:
 
 def _cast(c: Recorder, kernel: str, y: Any, x: Any, like: ValueRef) -> None:
     """Record the conversion of all elements that `like` has in memory, padding included."""
-    n, rowwise = math.prod(stored(like)), by_rows(like, (0, 1), "n")
+    n, rowwise = math.prod(stored(like)), by_elements(like, (0, 1), "n")
     c.call(kernel, y, x, c.params(n=n), header="aot_cast.h", rowwise=rowwise)
 
 

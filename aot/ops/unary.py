@@ -15,7 +15,7 @@ from aot.ir.operators import Elementwise, Exact, OneOf, Trait
 from aot.ir.splits import Split
 from aot.ir.value_traits import Clamp, Curve
 from aot.normalise.affine import scales
-from aot.ops.broadcast import by_rows, stored
+from aot.ops.broadcast import stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of
 from aot.ops.registry import op
 from aot.shapes.evaluate import elementwise, evaluates, need
@@ -30,6 +30,7 @@ from aot.shapes.interval_analysis import (
 from aot.shapes.reference import Inputs
 from aot.shapes.symbolic import Poly, Terms, add, polynomials, rounded
 from aot.vendor import F32, Case, DType, Match, Pattern, Recorder, case, f32
+from aot.vendor.by_rows import by_elements
 from aot.vendor.layouts import follow
 
 Constants = Callable[[Match], tuple[float, float, float]]
@@ -60,7 +61,7 @@ def emit(c: Recorder, m: Match, kernel: str, a: float = 0, b: float = 0, d: floa
         params,
         header=header,
         inplace=[(m.y, m.x)] if same else (),
-        rowwise=by_rows(m.y, (0, 1), "n"),
+        rowwise=by_elements(m.y, (0, 1), "n"),
         splits=Split.elements(elements(m), m.y.dtype.nbytes, m.x.dtype.nbytes),
     )
 

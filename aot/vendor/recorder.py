@@ -35,6 +35,7 @@ from aot.ir.splits import Split
 from aot.options import Options
 from aot.target import Target
 from aot.vendor.arguments import Handle, Operand, ParamFields, StateHandle, Used, plain
+from aot.vendor.by_rows import by_elements, by_windows
 from aot.vendor.match import Match, ValueRef
 
 #: Bytes: what tensors are aligned to, and the most that can be asked for.
@@ -59,6 +60,8 @@ class Maker(Protocol):
 
 class Recorder:
     """Records tensors, constants and calls while the matches are lowered one after the other."""
+
+    by_elements, by_windows = staticmethod(by_elements), staticmethod(by_windows)
 
     def __init__(
         self,
@@ -120,9 +123,7 @@ class Recorder:
         self._outputs.add(handle.name)
 
     def unwritten(self) -> set[str]:
-        """The names of outputs of the current match that no call has written and no view
-        defined.
-        """
+        """Names of outputs of the current match that no call has written and no view defined."""
         return {n for n in self._outputs if n not in self._written and self.tensors[n].view is None}
 
     def tensor_of(self, value: ValueRef) -> Tensor:
@@ -199,9 +200,7 @@ class Recorder:
         return Handle(full)
 
     def persistent(self, shape: Sequence[int], dtype: DType, name: str = "persistent") -> Handle:
-        """A tensor that keeps its elements between runs; they are zero after init and
-        reset_state.
-        """
+        """A tensor that keeps its elements between runs; zero after init and reset_state."""
         handle = self.temp(shape, dtype, name=name)
         self.carried.append(handle.name)
         return handle

@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "aot/port.h"
 
@@ -73,6 +74,24 @@ static AOT_NOINLINE AOT_UNUSED aot_row_span aot_rows_placed(const int8_t **at,
         at[i] = (const int8_t *)(arena + (size_t)place[first + found.above + i] * AOT_ROW_UNIT);
     }
     return found;
+}
+
+/* The rows at[0] .. at[rows - 1], of `bytes` each, one behind the other: where they are if they are
+ * so, else copied to `to`. */
+static AOT_NOINLINE AOT_UNUSED const void *aot_rows_together(unsigned char *to,
+                                                             const int8_t *const *at, int32_t rows,
+                                                             size_t bytes) {
+    int32_t i = 1;
+    while (i < rows && at[i] == at[i - 1] + bytes) {
+        ++i;
+    }
+    if (i >= rows) {
+        return at[0];
+    }
+    for (i = 0; i < rows; ++i) {
+        (void)memcpy(to + (size_t)i * bytes, at[i], bytes);
+    }
+    return to;
 }
 
 #endif

@@ -11,9 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from onnx import helper, numpy_helper
 
 from aot.api import compile_to
+from aot.ir.check_rows import check_rows
+from aot.ir.plan import Plan
+from aot.ir.program import Call, Program
+from aot.ir.rows import STREAMED
 from aot.load import load
 from aot.normalise import normalise
 from aot.ops.registry import load_all
@@ -21,6 +26,9 @@ from aot.options import Options
 from aot.partition.claims import load_options
 from aot.partition.result import Partition
 from aot.partition.select import select
+from aot.plan import plan_program
+from aot.plan.streaming.placed import place_rows
+from aot.plan.streaming.runs import runs_of, segmented
 from aot.tools.run import execute, open_out
 from aot.vendor.cases import Case
 from aot.vendor.find import backends_for
@@ -114,6 +122,30 @@ def merge(parts: list[Part]) -> tuple[onnx.ModelProto, list[np.ndarray]]:
         arrays += [part.feeds[v.name] for v in graph.input]
     graph = helper.make_graph(nodes, "merged", inputs, outputs, consts)
     return helper.make_model(graph, opset_imports=parts[0].model.opset_import), arrays
+
+
+def by_rows(
+    model: onnx.ModelProto, vendor: str, out: Path, **options: str
+) -> tuple[set[str], set[str]]:
+    """Compile to OUT with every call by rows that can be, whether that needs less memory or not.
+
+    Returns the vendor's kernels that declare windows of rows, and those that are in segments.
+    """
+    asked = Options(name="net", backends=(vendor,), objective="ram", plan_effort=1, **options)
+    found: list[Call] = []
+    with pytest.MonkeyPatch.context() as patch:
+
+        def streamed(program: Program, *_: object) -> tuple[Program, Plan]:
+            made = segmented(program, runs_of(program)[0])
+            plan = place_rows(made, 1)
+            check_rows(made, plan)
+            found[:] = made.calls
+            return made, plan
+
+        patch.setattr(plan_program, "streamed", streamed)
+        compile_to(model, out, asked, configure=False)
+    own = [c for c in found if c.backend == vendor.partition(":")[0] and c.rowwise]
+    return {c.kernel for c in own}, {c.kernel for c in own if c.region == STREAMED}
 
 
 def build(out: Path, environment: dict[str, str]) -> None:

@@ -185,5 +185,25 @@ def test_what_is_taken_is_right_with_the_vendor_and_without(
     assert not wrong, "\n".join(wrong)
 
 
+def test_declared_windows_of_rows(vendor: Backend, spelled: str, bundled: Bundle) -> None:
+    """Calls that declare windows of rows give what whole tensors do, each kernel in some case."""
+    parts = [p for p in bundled.parts if _has_images(p)]
+    if not parts:
+        return
+    model, arrays = merged.merge(parts)
+    out = bundled.out.parent / "rows"
+    declared, streamed = merged.by_rows(model, spelled, out)
+    assert not declared - streamed, "no case with a neighbour by rows"
+    if declared:
+        merged.build(out, {})
+        wrong = merged.run(parts, arrays, out)
+        assert not wrong, "\n".join(wrong)
+
+
+def _has_images(part: merged.Part) -> bool:
+    """Whether an input is one image of several rows."""
+    return any(a.ndim == 4 and a.shape[0] == 1 and a.shape[2] > 1 for a in part.feeds.values())
+
+
 def _has_nan(part: merged.Part) -> bool:
     return any(np.isnan(a).any() for a in part.feeds.values() if a.dtype.kind == "f")

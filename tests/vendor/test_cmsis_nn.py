@@ -21,7 +21,7 @@ from aot.options import Options
 from aot.target import load_target
 from aot.tools.run import execute, open_out
 from aot.vendor.cmsis_nn import backend
-from aot.vendor.cmsis_nn.base import Geometry
+from aot.vendor.cmsis_nn.base import BY_ROWS, Geometry
 from corpus_models import tflite_outputs
 from needs import need
 from quant_graphs import Net, quantised_values
@@ -91,6 +91,41 @@ def test_the_bits_of_tflite(
     names = [(p.label, rounded_once(p)) for p in parts for _ in p.want]
     off = [int(np.abs(a.astype(int) - b).max()) for a, b in zip(theirs, ours, strict=True)]
     assert [(n, d) for (n, most), d in zip(names, off, strict=True) if d > most] == []
+
+
+#: Patterns whose functions take windows of rows.
+BY_WINDOWS = {"qconv", "qaverage", "qmaxpool", "qmaxpool16", "qadd", "qmul"}
+
+
+def some_images(parts: list[merged.Part]) -> list[merged.Part]:
+    """Parts of one image of several rows, of each pattern and number of operators."""
+    images = [p for p in parts if {len(a.shape) for a in p.feeds.values()} == {4}]
+    images = [p for p in images if BY_WINDOWS.intersection(p.taken)]
+    alone = [p for p in images if all(a.shape[0] == 1 for a in p.feeds.values())]
+    return alone if FULL else alone[::3]
+
+
+def test_rows_are_those_of_whole_tensors(parts: list[merged.Part], tmp_path: Path) -> None:
+    place = root(ROOTS[0])
+    model, arrays = merged.merge(some_images(parts))
+    declared, streamed = merged.by_rows(model, "cmsis_nn", tmp_path / "rows", requant="tflite")
+    assert declared == streamed and len(declared) > 6, declared - streamed
+    options = Options(name="net", backends=("cmsis_nn",), requant="tflite")
+    compile_to(model, tmp_path / "whole", options, configure=False)
+    whole, rows = (results(tmp_path / n, "ON", place, arrays) for n in ("whole", "rows"))
+    assert [k for k, (a, b) in enumerate(zip(whole, rows, strict=True)) if (a != b).any()] == []
+
+
+def test_a_window_that_is_declared_wrong(
+    parts: list[merged.Part], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the function is not told of its rows is wrong in the results."""
+    monkeypatch.delitem(BY_ROWS, "pad[0]")
+    padded = next(p for p in some_images(parts) if dict(p.case.attrs).get("conv.pads") == [1] * 4)
+    merged.by_rows(padded.model, "cmsis_nn", tmp_path / "rows", requant="tflite")
+    arrays = [padded.feeds[v.name] for v in padded.model.graph.input]
+    (found,) = results(tmp_path / "rows", "ON", root(ROOTS[0]), arrays)
+    assert (found != padded.want[0]).any()
 
 
 @pytest.mark.parametrize("kind", ROOTS)

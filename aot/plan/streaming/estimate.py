@@ -15,6 +15,7 @@ from aot.ir.program import Arg, Program, Role
 from aot.plan.memory.frame import framed
 from aot.plan.memory.live import uses_of
 from aot.plan.streaming.order import Need, Run, of_scratch
+from aot.plan.streaming.runs import copied_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class _Touched:
         made = [(r, t) for t in steps for r in ((0,) if rowwise.sums else rowwise.made(t))]
         self.made, self.rows = number(next(iter(alone.producers))), np.array(made, np.int64).T
         self.scratch = sum(program.tensors[n].nbytes for n in of_scratch(program, call))
+        self.scratch += copied_bytes(program, call)
         self.sums = rowwise.sums
         self.apart = [number(root) for root in alone.apart]
         args = (call.args[inp] for out, inp in call.inplace if out == 0)

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from aot.ir.program import Arg, Call, Program, Role
+from aot.ir.dtypes import U8
+from aot.ir.program import WAITS, Access, Arg, Call, Program, Role, StateArg, Tensor
 from aot.ir.rows import STREAMED, Segment
 from aot.plan.streaming.order import Run, of_scratch, writes_once
 from aot.plan.streaming.parts import Part, part_of
 
 #: Rows that a window may span: a call has a table of as many pointers on its stack.
 MOST_SPAN = 64
+#: What copies of rows begin at a multiple of, in bytes.
+COPY_ALIGN = 16
 
 
 def obstacle(program: Program, call: Call) -> str:
@@ -24,9 +27,8 @@ def obstacle(program: Program, call: Call) -> str:
     rowwise = call.rowwise
     if call.bodies:
         return "control flow runs as a whole"
-    # A region's function is called once: nobody could hand it a row.
-    if call.region >= 0 or call.status:
-        return f"a call of {call.backend} takes whole tensors"
+    if call.backend != "c" and (why := _vendors_obstacle(call)):
+        return f"a call of {call.backend} takes whole tensors: {why}"
     if rowwise is None:
         return f"{call.kernel} takes whole tensors"
     if not writes_once(call):
@@ -49,6 +51,17 @@ def obstacle(program: Program, call: Call) -> str:
         if (offset or own != whole) and (not plane or offset % plane or whole % plane):
             return f"{arg.tensor} is a part of {root}"
     return ""
+
+
+def _vendors_obstacle(call: Call) -> str:
+    """Why a vendor's call cannot be made row by row, "" if its vendor lets it."""
+    if any(isinstance(arg, StateArg) for arg in call.args):
+        return f"the object that {call.kernel} is given was made for them"
+    if call.async_kernels:
+        return f"{call.kernel} is started and awaited"
+    if call.beyond:
+        return f"{call.kernel} reads past their end"
+    return "" if call.rowwise else f"{call.kernel} declares no windows of rows"
 
 
 def row_counts(call: Call) -> Iterator[tuple[int, int]]:
@@ -144,21 +157,52 @@ def _disagrees(program: Program, call: Call, seen: _Seen) -> str:
 
 
 def segmented(program: Program, spans: list[tuple[int, int]]) -> Program:
-    """`program` with the calls of each of `spans` in a segment; spans without rows are left out."""
-    segments = [s for s in (_segment(program, a, z) for a, z in spans) if s is not None]
-    inside = {i for s in segments for i in range(s.first, s.last + 1)}
-    calls = tuple(
-        replace(c, region=STREAMED) if i in inside else c for i, c in enumerate(program.calls)
-    )
-    return replace(program, calls=calls, segments=tuple(segments))
+    """`program` with the calls of each of `spans` in a segment; spans without rows are left out.
+
+    Calls there are in no region of a vendor; what is left of theirs are regions of their own.
+    """
+    spans = [s for s in spans if rows_of(Run(program, *s))]
+    inside = {i for first, last in spans for i in range(first, last + 1)}
+    if not inside:
+        return program
+    calls, tensors = _regions_apart(program.calls, inside), dict(program.tensors)
+    for index in sorted(inside):
+        calls[index] = replace(calls[index], region=STREAMED)
+        if nbytes := copied_bytes(program, calls[index]):
+            memory = Tensor(f"{calls[index].writes()[0]}@window", (nbytes,), U8, Role.SCRATCH)
+            tensors[memory.name] = replace(memory, align=COPY_ALIGN)
+            args = (*calls[index].args, Arg(memory.name, Access.WRITE))
+            calls[index] = replace(calls[index], args=args)
+    made = replace(program, calls=tuple(calls), tensors=tensors)
+    return replace(made, segments=tuple(_segment(made, *span) for span in spans))
 
 
-def _segment(program: Program, first: int, last: int) -> Segment | None:
-    """Calls `first` to `last` as a segment, None if none of its tensors would be kept by rows."""
+def _regions_apart(calls: Sequence[Call], inside: Container[int]) -> list[Call]:
+    """`calls`; where some of a region's are `inside`, the others get a number per row of calls."""
+    broken = {c.region for i, c in enumerate(calls) if i in inside and c.region >= 0}
+    number = max((c.region for c in calls if c.region < WAITS), default=-1)
+    made, last = list(calls), (-1, -1)
+    for index, call in enumerate(calls):
+        if call.region in broken and index not in inside:
+            number += last != (call.region, index - 1)
+            made[index], last = replace(call, region=number), (call.region, index)
+    return made
+
+
+def copied_bytes(program: Program, call: Call) -> int:
+    """Bytes of memory in which a call wants the rows of its window one behind the other, or 0."""
+    rowwise = call.rowwise
+    if rowwise is None or not rowwise.copies or rowwise.window is None:
+        return 0
+    arg = call.args[rowwise.window.arg]
+    assert isinstance(arg, Arg)
+    return program.tensors[arg.tensor].nbytes // rowwise.window.height * rowwise.span
+
+
+def _segment(program: Program, first: int, last: int) -> Segment:
+    """Calls `first` to `last` as a segment."""
     run = Run(program, first, last)
     rows = rows_of(run)
-    if not rows:
-        return None
     scratch = [n for _, call in run.calls() for n in of_scratch(program, call)]
     return Segment(first, last, run.steps(), (*rows, *dict.fromkeys(scratch)))
 

@@ -29,6 +29,8 @@ backend = Backend(
 MOST_EXTENT = 2**15
 #: Channels that Helium's depthwise kernel takes at a time, and 8-bit lanes of a vector.
 CHANNEL_BLOCK, LANES = 124, 16
+#: What the parameters of a window are told of an image of few rows.
+BY_ROWS = {"x[1]": "rows", "y[1]": "one", "pad[0]": "above"}
 #: Transposed convolutions of more channels become convolutions with turned weights.
 MOST_SUMMED = 16
 
@@ -143,6 +145,19 @@ class Geometry:
         aligned = self.stride[1] * self.x[3] % 4 == 0
         one = self.x[1] == self.w[1] == self.dilation[1] == 1
         return one and aligned and self.whole and not self.pointwise
+
+    def of_row(self) -> Geometry:
+        """The same on an image of the rows that one row of the result needs, if that is one."""
+        one = ((n, 1, *rest) for n, _, *rest in (self.x, self.y))
+        x, y = (tuple(v) for v in one)
+        return Geometry(x, self.w, y, self.stride, (0, self.pad[1]), self.dilation)
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the library is right for each row of the result: for Helium a row is one window
+        that moves along it, where windows have one row."""
+        row = self.of_row()
+        return self.w[1] > 1 or row.row_exact or not row.in_a_row
 
     @property
     def padding(self) -> int:

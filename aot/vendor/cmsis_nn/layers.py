@@ -27,6 +27,7 @@ from aot.vendor import (
     wildcard,
 )
 from aot.vendor.cmsis_nn.base import (
+    BY_ROWS,
     Checks,
     average_bytes,
     declare,
@@ -88,14 +89,19 @@ def pool_fields(m: Match, window: WindowShape, limits: tuple[int, int]) -> dict[
     }
 
 
+def pool_rows(c: Recorder, m: Match, window: WindowShape) -> Any:
+    """How a pool is made row by row."""
+    return c.by_windows(m.y, m.x, window, BY_ROWS)
+
+
 @average.lower
 def to_average(c: Recorder, m: Match) -> None:
     """Record the call of an average, with scratch memory as the target's vector unit needs."""
     found = QuantisedPool.of(m)
     size = average_bytes(c.target.simd, m.x.shape[1])
     params = c.params(**pool_fields(m, found.window, found.limits), bytes=size)
-    kernel = f"aot_cmsis_nn_average{wide(m)}"
-    c.call(kernel, m.y, m.x, c.scratch(size), params, status=True)
+    kernel, rowwise = f"aot_cmsis_nn_average{wide(m)}", pool_rows(c, m, found.window)
+    c.call(kernel, m.y, m.x, c.scratch(size), params, status=True, rowwise=rowwise)
 
 
 @maximum16.lower
@@ -103,7 +109,8 @@ def to_maximum16(c: Recorder, m: Match) -> None:
     """Record the call of a maximum of int16."""
     found = QuantisedPool.of(m)
     params = c.params(**pool_fields(m, found.window, found.limits), bytes=0)
-    c.call("aot_cmsis_nn_maximum16", m.y, m.x, params, status=True)
+    rowwise = pool_rows(c, m, found.window)
+    c.call("aot_cmsis_nn_maximum16", m.y, m.x, params, status=True, rowwise=rowwise)
 
 
 def maximum_window(m: Match) -> WindowShape:
@@ -132,7 +139,8 @@ def maximum_fits(m: Match) -> Checks:
 def to_maximum(c: Recorder, m: Match) -> None:
     """Record the call of a MaxPool; no scratch, and limits that are those of int8."""
     params = c.params(**pool_fields(m, maximum_window(m), (-128, 127)), bytes=0)
-    c.call("aot_cmsis_nn_maximum", m.y, m.x, params, status=True)
+    rowwise = pool_rows(c, m, maximum_window(m))
+    c.call("aot_cmsis_nn_maximum", m.y, m.x, params, status=True, rowwise=rowwise)
 
 
 for _pool in (average, maximum, maximum16):
@@ -186,7 +194,8 @@ def to_pair(c: Recorder, m: Match) -> None:
     params = c.params(n=n, **offsets, **fields, **limits)
     places = [(m.y, m.a), (m.y, m.b)] if m.a.ir is not m.b.ir else [(m.y, m.a)]
     kernel = f"aot_cmsis_nn_{found.op_type.lower()}{wide(m)}"
-    c.call(kernel, m.y, m.a, m.b, params, inplace=places, status=True, macs=n)
+    rowwise = c.by_elements(m.y, (0, 1, 2), "n")
+    c.call(kernel, m.y, m.a, m.b, params, inplace=places, status=True, macs=n, rowwise=rowwise)
 
 
 for _pair in (add, mul):
@@ -285,12 +294,16 @@ def maximum16_examples() -> Iterator[Case]:
 
 
 def pair_examples() -> Iterator[Case]:
-    """Those of every vendor, and of int16."""
+    """Those of every vendor, of int16, and of one image, which is made row by row, too."""
     yield from QuantisedPair.cases()
-    zero, steps = np.array(0, np.int16), [np.array(s, np.float32) for s in (3e-4, 2e-4, 4e-4)]
-    a, b = (quantised_values(2, 5, 3, 7, dtype="int16", seed=s) for s in (0, 1))
-    operands = (a, steps[0], zero, b, steps[1], zero, steps[2], zero)
-    yield case(*operands, const=(1, 2, 4, 5, 6, 7))
+    steps = [np.array(s, np.float32) for s in (3e-4, 2e-4, 4e-4)]
+    for shape, dtype in (((2, 5, 3, 7), "int16"), ((1, 5, 3, 7), "int16"), ((1, 5, 4, 7), "int8")):
+        a, b = (quantised_values(*shape, dtype=dtype, seed=s) for s in (0, 1))
+        # A product of int16 is one of few steps, of int8 of all.
+        wider = [s * np.float32(1 if dtype == "int16" else 100) for s in steps]
+        zero = np.array(0, dtype)
+        operands = (a, wider[0], zero, b, wider[1], zero, wider[2], zero)
+        yield case(*operands, const=(1, 2, 4, 5, 6, 7))
 
 
 for _made in (add, mul):

@@ -30,6 +30,7 @@ from aot.vendor import (
     wildcard,
 )
 from aot.vendor.cmsis_nn.base import (
+    BY_ROWS,
     MOST_EXTENT,
     Checks,
     Geometry,
@@ -196,6 +197,11 @@ def record(c: Recorder, m: Match, found: QuantisedProduct, g: Geometry) -> None:
         w = w[..., 0].transpose(1, 2, 0)
     elif turned:
         kernel, (size, extra) = "transposed", g.transposed_bytes(simd)
+    window, rowwise = found.window, None
+    if window is not None and not turned and g.by_rows:
+        rowwise = c.by_windows(m.y, m.x, window, BY_ROWS)
+        # Rows of windows of one row may be taken by another kernel than the whole image.
+        size = max(size, 0 if deep or not rowwise else g.of_row().bytes(simd, kind))
     last = {"turned": extra} if turned else {"dilation": g.dilation}
     params = c.params(
         x=g.x,
@@ -215,7 +221,7 @@ def record(c: Recorder, m: Match, found: QuantisedProduct, g: Geometry) -> None:
     macs = math.prod(m.x.shape if turned else m.y.shape)
     macs *= math.prod(g.w[:3] if turned else g.w[1:])
     operands = (m.y, m.x, *consts, c.scratch(size + extra), params)
-    c.call(f"aot_cmsis_nn_{kernel}", *operands, status=True, macs=macs)
+    c.call(f"aot_cmsis_nn_{kernel}", *operands, status=True, macs=macs, rowwise=rowwise)
 
 
 def _ends(found: QuantisedProduct) -> dict[str, int]:
