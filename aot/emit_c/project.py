@@ -106,8 +106,7 @@ def emit_c(
     # A fallback calls kernels that the program itself may not.
     called += [c for t in fallbacks if t.program is not None for c in t.program.every_call()]
     backends = used_backends(program, options)
-    by_rows = ["aot_rows.h"] * bool(program.segments)
-    headers = kernels.collect([*fetch.headers(called), *by_rows])
+    headers = kernels.collect([*fetch.headers(called), *["aot_rows.h"] * bool(program.segments)])
     own, specialise = headers_of(program), options.specialise
     parted, parts = region_files(program, plan, target, constants, specialise, fallbacks, backends)
     vendors = vendors_of(program, backends, parts)
