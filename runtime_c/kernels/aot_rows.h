@@ -78,9 +78,8 @@ static AOT_NOINLINE AOT_UNUSED aot_row_span aot_rows_placed(const int8_t **at,
 
 /* The rows at[0] .. at[rows - 1], of `bytes` each, one behind the other: where they are if they are
  * so, else copied to `to`. */
-static AOT_NOINLINE AOT_UNUSED const void *aot_rows_together(unsigned char *to,
-                                                             const int8_t *const *at, int32_t rows,
-                                                             size_t bytes) {
+static AOT_NOINLINE AOT_UNUSED const void *
+aot_rows_together(unsigned char *to, const int8_t *const *at, int32_t rows, size_t bytes) {
     int32_t i = 1;
     while (i < rows && at[i] == at[i - 1] + bytes) {
         ++i;
