@@ -110,9 +110,9 @@ def wild() -> list[Any]:
     found.append(node("RoiAlign", image, region, ints(-1, 2), want=(nothing,), **more))
     far = np.array([[-30, -40, -3, 2], [3, 3, 30, 50]], np.float32)
     found.append(node("RoiAlign", image, far, ints(0, 1), **more))
-    pooled, index = f32(1, 1, 1, 4), ints(-1, 2, 99, 5).reshape(1, 1, 1, 4)
+    pooled, index = f32(1, 1, 1, 4), ints(15, 2, 0, 5).reshape(1, 1, 1, 4)
     want = np.zeros((1, 1, 2, 8), np.float32)
-    want[0, 0, 0, 2], want[0, 0, 0, 5] = pooled[0, 0, 0, 1], pooled[0, 0, 0, 3]
+    want.reshape(-1)[index.reshape(-1)] = pooled.reshape(-1)
     sizes = {"kernel_shape": [2, 2], "strides": [2, 2]}
     found.append(node("MaxUnpool", pooled, index, want=(want,), **sizes))
     updates = f32(3)

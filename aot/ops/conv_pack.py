@@ -7,7 +7,7 @@ and so on down to 1), and every group is one contiguous panel: see runtime_c/ker
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -111,30 +111,24 @@ def pack_depthwise(w: Array, lanes: int) -> Array:
     return np.ascontiguousarray(out.reshape(blocks, lanes, kh, kw).transpose(0, 2, 3, 1))
 
 
-# Rows of G for the points 0, 1, -1 (2, -2, and 1/2, -1/2) and infinity: the weights' transform.
-_G2 = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
-_G4 = np.array(
-    [
-        [1 / 4, 0, 0],
-        [-1 / 6, -1 / 6, -1 / 6],
-        [-1 / 6, 1 / 6, -1 / 6],
-        [1 / 24, 1 / 12, 1 / 6],
-        [1 / 24, -1 / 12, 1 / 6],
-        [0, 0, 1],
-    ]
-)
-_G6 = np.array(
-    [
-        [1, 0, 0],
-        [-2 / 9, -2 / 9, -2 / 9],
-        [-2 / 9, 2 / 9, -2 / 9],
-        [1 / 90, 1 / 45, 2 / 45],
-        [1 / 90, -1 / 45, 2 / 45],
-        [32 / 45, 16 / 45, 8 / 45],
-        [32 / 45, -16 / 45, 8 / 45],
-        [0, 0, 1],
-    ]
-)
+def _interpolation(points: Sequence[float]) -> Array:
+    """G [points + 1, 3], the transform of the taps of a row for `points` and infinity: by Lagrange,
+    the powers of a point by the product of its distances from the others; the kernel has the sign
+    of point 0.
+    """
+    rows = []
+    for p in points:
+        product = float(np.prod([p - q for q in points if q != p]))
+        rows.append([p**k / (product if p else abs(product)) for k in range(3)])
+    return np.array([*rows, [0, 0, 1]])
+
+
+# The points of F(m,3) by m, as the kernel has them.
+_POINTS = {
+    2: (0, 1, -1),
+    4: (0, 0.625, -0.625, 1.5, -1.5),
+    6: (0, 1, -1, 2, -2, 0.5, -0.5),
+}
 
 
 def pack_winograd(w: Array, m: int, lanes: int, panel: int) -> Array:
@@ -142,7 +136,7 @@ def pack_winograd(w: Array, m: int, lanes: int, panel: int) -> Array:
 
     The transform is computed in float64 and rounded once.
     """
-    g = {2: _G2, 4: _G4, 6: _G6}[m]
+    g = _interpolation(_POINTS[m])
     oc, ic = w.shape[:2]
     taps = np.ascontiguousarray(w.transpose(2, 3, 1, 0), np.float64).reshape(3, 3, ic * oc)
     # Sums of a few rows: NumPy's matrix product would wake its threads for nothing.

@@ -57,6 +57,14 @@ def _reducible(m: Match) -> Iterator[tuple[bool, str]]:
         )
 
 
+def _checked(m: Match, extents: Sequence[int]) -> bool:
+    """Whether all indices are known to be right: within `extents`, or checked before what is in
+    their padding was put there (`_nowhere`)."""
+    maker = m.indices.ir.producer()
+    filled = maker is not None and maker.op_type == "FillPadding"
+    return filled or proven(m.indices, extents)
+
+
 def _instance(m: Match) -> dict[str, int]:
     """The kernels' constants R (reduction) and T (type, which matters to a reduction only)."""
     kind = REDUCTIONS.index(m.reduction)
@@ -90,7 +98,7 @@ def elements_to_kernel(c: Recorder, m: Match) -> None:
     call_checked(
         c,
         "aot_scatter_elements",
-        proven(m.indices, (m.x.shape[axis],)),
+        _checked(m, (m.x.shape[axis],)),
         m.y,
         m.x,
         m.indices,
@@ -145,7 +153,7 @@ def nd_to_kernel(c: Recorder, m: Match) -> None:
     call_checked(
         c,
         "aot_scatter_nd",
-        proven(m.indices, m.x.shape[:depth]),
+        _checked(m, m.x.shape[:depth]),
         m.y,
         m.x,
         m.indices,
@@ -209,14 +217,14 @@ def _all_fit(x: DynamicDims, node: ir.Node, places: dict[int, dict[int, int]]) -
 
 
 def _nowhere(x: DynamicDims, node: ir.Node, length: ir.Value, extents: Sequence[int]) -> None:
-    """Let indices count from the start, and those in the padding be INT32_MAX, which writes
-    nothing.
+    """Let indices count from the start, checked, and those in the padding be INT32_MAX, which
+    writes nothing.
 
     `length` are the sizes of the axes that indices count in, `extents` their upper bounds.
     """
     index = needed(node, 1)
     axes = x.run_sizes(index)
-    if x.run_sizes(needed(node, 0)):
+    if axes or x.run_sizes(needed(node, 0)):
         index = from_start(x, node, index, length, extents)
     if axes:
         index = x.neutral(node, index, np.iinfo(np.int32).max)

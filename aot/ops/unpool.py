@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MaxUnpool: elements put where the indices of a MaxPool say."""
+"""MaxUnpool: elements put where the indices of a MaxPool say.
+
+An index outside the pooled tensor ends the run: AOT_OUT_OF_RANGE.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,8 @@ def unpool_to_kernel(c: Recorder, m: Match) -> None:
         planes=math.prod(m.x.shape[:2]),
         **{"from": (*lead, *pooled(m)), "to": (*lead, *m.y.shape[2:])},
     )
-    c.call("aot_unpool", m.y, m.x, m.index, params, instance={"E": m.x.dtype.nbytes})
+    bytes_each = {"E": m.x.dtype.nbytes}
+    c.call("aot_unpool", m.y, m.x, m.index, params, instance=bytes_each, status=True)
 
 
 @unpool.cases

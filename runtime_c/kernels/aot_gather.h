@@ -34,7 +34,7 @@ AOT_INLINE void aot_gather(void *y, const void *x, const void *idx, const aot_ga
 
 AOT_INLINE aot_status aot_gather_checked(void *y, const void *x, const void *idx,
                                          const aot_gather_params *p, int E, int I) {
-    const aot_status status = aot_index_status(idx, p->count, 1, &p->axis, I, 0);
+    const aot_status status = aot_index_status(idx, p->count, 1, &p->axis, I);
     if (status == AOT_OK) {
         aot_gather(y, x, idx, p, E, I);
     }
@@ -69,7 +69,7 @@ AOT_INLINE aot_status aot_gather_elements_checked(void *y, const void *x, const 
     for (int a = 0; a < 8; ++a) {
         count *= p->dims[a];
     }
-    status = aot_index_status(idx, count, 1, &p->axis, I, 0);
+    status = aot_index_status(idx, count, 1, &p->axis, I);
     if (status == AOT_OK) {
         aot_gather_elements(y, x, idx, p, E, I);
     }
@@ -108,7 +108,7 @@ AOT_INLINE void aot_gather_nd(void *y, const void *x, const void *idx,
 AOT_INLINE aot_status aot_gather_nd_checked(void *y, const void *x, const void *idx,
                                             const aot_gather_nd_params *p, int E) {
     const int64_t count = (int64_t)p->batch * p->count;
-    const aot_status status = aot_index_status(idx, count, p->depth, p->extent, 8, 0);
+    const aot_status status = aot_index_status(idx, count, p->depth, p->extent, 8);
     if (status == AOT_OK) {
         aot_gather_nd(y, x, idx, p, E);
     }

@@ -37,15 +37,14 @@ AOT_INLINE int64_t aot_index_checked(int64_t v, int64_t n) {
     return v < 0 ? v + n : v;
 }
 
-/* Whether each of `count` tuples of `depth` indices lies within -extent[d]..extent[d]-1; with SKIP
-   also INT32_MAX does, which stands in the padding of a Scatter. */
+/* Whether each of `count` tuples of `depth` indices lies within -extent[d]..extent[d]-1. */
 AOT_INLINE aot_status aot_index_status(const void *idx, int64_t count, int32_t depth,
-                                       const int32_t *extent, int I, int SKIP) {
+                                       const int32_t *extent, int I) {
     int outside = 0;
     for (int64_t i = 0; i < count; ++i) {
         for (int32_t d = 0; d < depth; ++d) {
             const int64_t v = aot_index_at(idx, i * depth + d, I), n = extent[d];
-            outside |= (v < -n || v >= n) && !(SKIP != 0 && v == INT32_MAX);
+            outside |= v < -n || v >= n;
         }
     }
     return outside != 0 ? AOT_OUT_OF_RANGE : AOT_OK;

@@ -71,7 +71,7 @@ AOT_INLINE aot_status aot_rotary_f32_checked(float *y, const float *x, const flo
                                              const float *sine, const int64_t *places,
                                              const aot_rotary_f32_params *p, int INTERLEAVED) {
     const int32_t rows = (int32_t)p->rows;
-    const aot_status status = aot_index_status(places, (int64_t)p->batch * p->seq, 1, &rows, 8, 0);
+    const aot_status status = aot_index_status(places, (int64_t)p->batch * p->seq, 1, &rows, 8);
     if (status == AOT_OK) {
         aot_rotary_f32(y, x, cosine, sine, places, p, INTERLEAVED);
     }

@@ -99,8 +99,7 @@ AOT_INLINE void aot_scatter_elements(void *y, const void *x, const void *idx, co
     } while (aot_walk_next(&w, p->dims, p->ys, p->us, 8) != 0);
 }
 
-/* The same, but nothing is written and AOT_OUT_OF_RANGE returned if an index is out of range and
-   not INT32_MAX, which stands in the padding. */
+/* The same, but nothing is written and AOT_OUT_OF_RANGE returned if an index is out of range. */
 AOT_INLINE aot_status aot_scatter_elements_checked(void *y, const void *x, const void *idx,
                                                    const void *u,
                                                    const aot_scatter_elements_params *p, int E,
@@ -110,7 +109,7 @@ AOT_INLINE aot_status aot_scatter_elements_checked(void *y, const void *x, const
     for (int a = 0; a < 8; ++a) {
         count *= p->dims[a];
     }
-    status = aot_index_status(idx, count, 1, &p->axis, I, 1);
+    status = aot_index_status(idx, count, 1, &p->axis, I);
     if (status == AOT_OK) {
         aot_scatter_elements(y, x, idx, u, p, E, I, R, T);
     }
@@ -151,11 +150,10 @@ AOT_INLINE void aot_scatter_nd(void *y, const void *x, const void *idx, const vo
     }
 }
 
-/* The same, but nothing is written and AOT_OUT_OF_RANGE returned if an index is out of range and
-   not INT32_MAX, which stands in the padding. */
+/* The same, but nothing is written and AOT_OUT_OF_RANGE returned if an index is out of range. */
 AOT_INLINE aot_status aot_scatter_nd_checked(void *y, const void *x, const void *idx, const void *u,
                                              const aot_scatter_nd_params *p, int E, int R, int T) {
-    const aot_status status = aot_index_status(idx, p->count, p->depth, p->extent, 8, 1);
+    const aot_status status = aot_index_status(idx, p->count, p->depth, p->extent, 8);
     if (status == AOT_OK) {
         aot_scatter_nd(y, x, idx, u, p, E, R, T);
     }

@@ -2,8 +2,10 @@
 /* 3x3 convolution of blocked tensors by Winograd's F(M,3), M = 2, 4 or 6: stride 1, no dilation,
  * one group. (M+2)^2 products per M*M outputs instead of 9 M*M.
  *
- * The points are 0, 1, -1, infinity, then 2, -2 (M >= 4), then 1/2, -1/2 (M = 6); rounding errors
- * grow with M: about 1e-6, 1e-5 and 1e-4 of the largest result.
+ * The points are 0, infinity and 1, -1 (M = 2), A, -A, B, -B (M = 4: they err half as much as 1,
+ * -1, 2, -2, and their powers are exact), 1, -1, 2, -2, 1/2, -1/2 (M = 6). AOT_WINOGRAD_RUN
+ * channels are summed up at a time: with the points, F(4,3) then errs about as much as the direct
+ * kernel does, F(2,3) less, F(6,3) five times as much.
  *
  * V = AOT_VLEN, T = M + 2. x, y, r, bias as in aot_conv_f32_blocked.h; w one panel per group of O
  * vectors of output channels: [T*T][ic][O * V], the transformed weights.
@@ -19,6 +21,13 @@
 
 #include "aot_conv_act_f32.h"
 #include "aot_tile_f32.h"
+
+/* The points A and B of F(4,3), which aot/ops/conv_pack.py has, too. */
+#define AOT_WINOGRAD_A 0.625F
+#define AOT_WINOGRAD_B 1.5F
+#define AOT_WINOGRAD_A2 (AOT_WINOGRAD_A * AOT_WINOGRAD_A)
+#define AOT_WINOGRAD_B2 (AOT_WINOGRAD_B * AOT_WINOGRAD_B)
+#define AOT_WINOGRAD_RUN 128
 
 typedef struct {
     int32_t n, ic, ih, iw, oc, oh, ow;
@@ -56,14 +65,15 @@ AOT_INLINE void aot_winograd_f32_in(float *t, ptrdiff_t st, const float *d, ptrd
         aot_vstore(t + 7 * st, d7 - d1 + (d3 - d5) * 5.25F);
     } else {
         const aot_vf d4 = aot_vload(d + 4 * sd), d5 = aot_vload(d + 5 * sd);
-        const aot_vf even = d4 - d2 * 4.0F, odd = d3 - d1 * 4.0F;
-        const aot_vf half = d4 - d2, twice = (d3 - d1) * 2.0F;
-        aot_vstore(t, even - d2 + d0 * 4.0F);
-        aot_vstore(t + st, even + odd);
-        aot_vstore(t + 2 * st, even - odd);
-        aot_vstore(t + 3 * st, half + twice);
-        aot_vstore(t + 4 * st, half - twice);
-        aot_vstore(t + 5 * st, d1 * 4.0F - d3 * 5.0F + d5);
+        const aot_vf even1 = d4 - d2 * AOT_WINOGRAD_B2, odd1 = d3 - d1 * AOT_WINOGRAD_B2;
+        const aot_vf even2 = d4 - d2 * AOT_WINOGRAD_A2, odd2 = d3 - d1 * AOT_WINOGRAD_A2;
+        aot_vstore(t, even1 - d2 * AOT_WINOGRAD_A2 + d0 * (AOT_WINOGRAD_A2 * AOT_WINOGRAD_B2));
+        aot_vstore(t + st, even1 + odd1 * AOT_WINOGRAD_A);
+        aot_vstore(t + 2 * st, even1 - odd1 * AOT_WINOGRAD_A);
+        aot_vstore(t + 3 * st, even2 + odd2 * AOT_WINOGRAD_B);
+        aot_vstore(t + 4 * st, even2 - odd2 * AOT_WINOGRAD_B);
+        aot_vstore(t + 5 * st, d5 - d3 * (AOT_WINOGRAD_A2 + AOT_WINOGRAD_B2) +
+                                   d1 * (AOT_WINOGRAD_A2 * AOT_WINOGRAD_B2));
     }
 }
 
@@ -89,9 +99,10 @@ AOT_INLINE void aot_winograd_f32_out(float *y, ptrdiff_t sy, const float *m, ptr
         const aot_vf m4 = aot_vload(m + 4 * sm), m5 = aot_vload(m + 5 * sm);
         const aot_vf sum2 = m3 + m4, diff2 = m3 - m4;
         aot_vstore(y, m0 + sum + sum2);
-        aot_vstore(y + sy, diff + diff2 * 2.0F);
-        aot_vstore(y + 2 * sy, sum + sum2 * 4.0F);
-        aot_vstore(y + 3 * sy, diff + diff2 * 8.0F + m5);
+        aot_vstore(y + sy, diff * AOT_WINOGRAD_A + diff2 * AOT_WINOGRAD_B);
+        aot_vstore(y + 2 * sy, sum * AOT_WINOGRAD_A2 + sum2 * AOT_WINOGRAD_B2);
+        aot_vstore(y + 3 * sy, m5 + diff * (AOT_WINOGRAD_A2 * AOT_WINOGRAD_A) +
+                                   diff2 * (AOT_WINOGRAD_B2 * AOT_WINOGRAD_B));
     }
 }
 
@@ -212,13 +223,12 @@ AOT_INLINE void aot_winograd_f32_products(aot_tile_f32_job *j, float *m, const f
     const int32_t planes = (p->ic + AOT_VLEN - 1) / AOT_VLEN;
     const ptrdiff_t panel = (ptrdiff_t)p->ic * o * AOT_VLEN;
     const int T = M + 2;
-    int32_t point, q, i;
-    j->w = w;
+    int32_t point, q, i, c;
     j->y_block = (ptrdiff_t)p->tiles * AOT_VLEN;
-    for (point = 0; point < T * T; ++point) {
-        const float *after = point + 1 < T * T ? j->w + panel : next;
+    for (point = 0; point < T * T; ++point, w += panel) {
+        const float *after = point + 1 < T * T ? w + panel : next;
+        const float *x = v + (ptrdiff_t)point * planes * p->tiles * AOT_VLEN;
         ptrdiff_t ahead = 0;
-        j->x = v + (ptrdiff_t)point * planes * p->tiles * AOT_VLEN;
         for (q = 0; q < count; q += j->n) {
             const int32_t n = count - q < P ? count - q : P;
             const int32_t size = aot_tile_f32_size(P, n);
@@ -227,11 +237,17 @@ AOT_INLINE void aot_winograd_f32_products(aot_tile_f32_job *j, float *m, const f
             }
             j->n = n;
             j->y = m + ((ptrdiff_t)point * o * p->tiles + q) * AOT_VLEN;
-            j->next = after != NULL && ahead < panel ? after + ahead : NULL;
-            ahead += (ptrdiff_t)p->ic * 8;
-            aot_tile_f32_run(j, o, P, O, 0);
+            j->r = NULL;
+            for (c = 0; c < p->ic; c += AOT_WINOGRAD_RUN) {
+                j->kc = p->ic - c < AOT_WINOGRAD_RUN ? p->ic - c : AOT_WINOGRAD_RUN;
+                j->x = x + c / AOT_VLEN * j->xstep;
+                j->w = w + (ptrdiff_t)c * o * AOT_VLEN;
+                j->next = after != NULL && ahead < panel ? after + ahead : NULL;
+                ahead += (ptrdiff_t)j->kc * 8;
+                aot_tile_f32_run(j, o, P, O, 0);
+                j->r = j->y;
+            }
         }
-        j->w += panel;
     }
 }
 
@@ -254,7 +270,6 @@ AOT_INLINE void aot_winograd_f32_blocked(float *y, const float *x, const float *
     (void)memset(&j, 0, sizeof j);
     j.na = 1;
     j.nb = 1;
-    j.kc = p->ic;
     j.kblk = AOT_VLEN == 1 ? p->ic : AOT_VLEN;
     j.xstep = (ptrdiff_t)p->tiles * AOT_VLEN;
     j.y_pixel = AOT_VLEN;

@@ -78,12 +78,14 @@ static void test_depthwise(int number, int act, int parts) {
     check_free();
 }
 
-/* Winograd's transform of the weights for the points 0, 1, -1, 2, -2, 1/2, -1/2 (the first M + 1 of
- * them) and infinity. Lagrange's interpolation through the points gives the row (1, p, p * p) / the
- * product of p - q over the other points q; infinity gives (0, 0, 1). The kernel has the sign of
- * point 0 in its own transform. */
+/* Winograd's transform of the weights for the kernel's M + 1 points and infinity. Lagrange's
+ * interpolation through the points gives the row (1, p, p * p) / the product of p - q over the
+ * other points q; infinity gives (0, 0, 1). The kernel has the sign of point 0 in its own
+ * transform. */
 static void transform(double rows[8][3], int M) {
-    static const double points[7] = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5};
+    static const double small[7] = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5};
+    static const double four[5] = {0.0, 0.625, -0.625, 1.5, -1.5};
+    const double *points = M == 4 ? four : small;
     for (int i = 0; i <= M; ++i) {
         double product = 1.0;
         for (int q = 0; q <= M; ++q) {

@@ -212,19 +212,17 @@ static void test_checked(void) {
     check_case("checked");
     for (int k = 0; k < 4; ++k) {
         const int64_t index[2] = {-4, second[k]};
-        const aot_status read = k == 3 ? AOT_OK : AOT_OUT_OF_RANGE;
-        const aot_status written = k >= 2 ? AOT_OK : AOT_OUT_OF_RANGE;
+        const aot_status want = k == 3 ? AOT_OK : AOT_OUT_OF_RANGE;
         int32_t y[5][4] = {{0}};
-        CHECK(aot_gather_checked(y[0], x, index, &g, 4, 8) == read);
-        CHECK(aot_gather_elements_checked(y[1], x, index, &e, 4, 8) == read);
-        CHECK(aot_gather_nd_checked(y[2], x, index, &n, 4) == read);
+        CHECK(aot_gather_checked(y[0], x, index, &g, 4, 8) == want);
+        CHECK(aot_gather_elements_checked(y[1], x, index, &e, 4, 8) == want);
+        CHECK(aot_gather_nd_checked(y[2], x, index, &n, 4) == want);
         CHECK(aot_scatter_elements_checked(y[3], x, index, u, &s, 4, 8, AOT_SCATTER_NONE,
-                                           AOT_SCATTER_ANY) == written);
+                                           AOT_SCATTER_ANY) == want);
         CHECK(aot_scatter_nd_checked(y[4], x, index, u, &t, 4, AOT_SCATTER_NONE, AOT_SCATTER_ANY) ==
-              written);
+              want);
         for (int i = 0; i < 5; ++i) {
-            const int wrote = (i < 3 ? read : written) == AOT_OK;
-            CHECK((y[i][0] != 0) == wrote);
+            CHECK((y[i][0] != 0) == (want == AOT_OK));
         }
     }
     check_free();
@@ -320,24 +318,30 @@ static void test_tensor_scatter(int E, int circular, int with_places) {
     check_free();
 }
 
-/* MaxUnpool from [2][3][4] to a larger and a smaller corner; two planes, indices out of range. */
+/* MaxUnpool from [2][3][4] to a larger and a smaller corner; two planes; then indices out of range.
+ */
 static void test_unpool(int E, int larger) {
     const aot_unpool_params p = {6, 2, {2, 3, 4}, {larger ? 3 : 1, 3, larger ? 5 : 3}};
-    static const int64_t index[6] = {0, 23, 24, 47, 48, -1};
+    int64_t index[6] = {0, 23, 24, 47, 11, 30};
     const int64_t wide = (int64_t)p.to[0] * p.to[1] * p.to[2];
     uint8_t *x = some_elements(6, E), *y = NEW(uint8_t, 2 * wide * E),
             *want = NEW(uint8_t, 2 * wide * E);
     check_case("unpool to %d elements of %d bytes", (int)wide, E);
     (void)memset(want, 0, (size_t)(2 * wide * E));
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 6; ++i) {
         const int64_t plane = index[i] / 24, a = index[i] / 12 % 2, b = index[i] / 4 % 3,
                       c = index[i] % 4;
         if (a < p.to[0] && c < p.to[2]) {
             put(want, plane * wide + (a * p.to[1] + b) * p.to[2] + c, x, i, E);
         }
     }
-    aot_unpool(y, x, index, &p, E);
+    CHECK(aot_unpool(y, x, index, &p, E) == AOT_OK);
     same_bytes("y", y, want, (size_t)(2 * wide * E));
+    for (int k = 0; k < 2; ++k) {
+        index[5] = k ? -1 : 48;
+        CHECK(aot_unpool(y, x, index, &p, E) == AOT_OUT_OF_RANGE);
+        same_bytes("y", y, want, (size_t)(2 * wide * E));
+    }
     check_free();
 }
 

@@ -63,7 +63,7 @@ def test_extents_that_do_not_fit(tmp_path: Path) -> None:
 
 #: Per operator: its inputs by name with their shapes (indices are "i…"), attributes, and the sizes
 #: of the axes that the indices count in.
-INDEXED: dict[str, tuple[dict[str, list[int]], dict[str, int], list[int]]] = {
+INDEXED: dict[str, tuple[dict[str, list[int]], dict[str, Any], list[int]]] = {
     "Gather": ({"x": [4, 3], "i": [2]}, {}, [4]),
     "GatherElements": ({"x": [4, 3], "i": [2, 3]}, {"axis": 1}, [3]),
     "GatherND": ({"x": [4, 3], "i": [5, 2]}, {}, [4, 3]),
@@ -71,6 +71,7 @@ INDEXED: dict[str, tuple[dict[str, list[int]], dict[str, int], list[int]]] = {
     "ScatterND": ({"x": [4, 3], "i": [5, 2], "u": [5]}, {}, [4, 3]),
     "RotaryEmbedding": ({"x": [1, 2, 2, 8], "c": [5, 4], "s": [5, 4], "i": [1, 2]}, {}, [5]),
     "TensorScatter": ({"x": [2, 6, 4], "u": [2, 2, 4], "i": [2]}, {}, [5]),
+    "MaxUnpool": ({"x": [1, 1, 4], "i": [1, 1, 4]}, {"kernel_shape": [2], "strides": [2]}, [8]),
 }
 
 
@@ -101,9 +102,10 @@ def test_an_index_beyond_its_axis(tmp_path: Path) -> None:
     for name, (_, _, sizes) in INDEXED.items():
         index = ins[names.index(f"i_{name}")].reshape(-1)
         for place, size in enumerate(sizes):
-            least = 0 if name == "TensorScatter" else -size
+            least = 0 if name in ("TensorScatter", "MaxUnpool") else -size
             for value, status in (
                 (size, L.OUT_OF_RANGE),
+                (2**31 - 1, L.OUT_OF_RANGE),
                 (least - 1, L.OUT_OF_RANGE),
                 (least, L.OK),
             ):
@@ -131,3 +133,19 @@ def test_an_index_beyond_the_elements_of_a_run(tmp_path: Path) -> None:
         assert outcome(out, [x[:length], np.zeros_like(i), j], [y, z]) == status
         assert status != L.OK or (y[1], z[0]) == (0, x[:length][index])
     assert outcome(out, [x[:0], np.zeros(0, np.int64), np.zeros((1, 1), np.int64)], [y, z]) != L.OK
+
+
+def test_an_index_of_a_scatter_that_is_what_padding_holds(tmp_path: Path) -> None:
+    """Of as many indices as a run says, the largest int32 is out of range as any other."""
+    kinds = {"i": TensorProto.INT64, "j": TensorProto.INT64}
+    rows = [("ScatterElements", "x i u", "y"), ("ScatterND", "x j u", "z")]
+    shapes: dict[str, Any] = {"x": [6], "i": ["M"], "j": ["M", 1], "u": ["M"]}
+    proto = model(rows, shapes, {"y": [6], "z": [6]}, dtypes=kinds)
+    out = aot.compile(proto, tmp_path / "o", name="net", dims={"M": (0, 4)}).build().out
+    x, u, y, z = (np.arange(n, dtype=np.float32) for n in (6, 3, 6, 6))
+    for index, status in ((5, L.OK), (-6, L.OK), (6, L.OUT_OF_RANGE), (2**31 - 1, L.OUT_OF_RANGE)):
+        i = np.array([0, 1, index])
+        for one in ([x, i, 0 * i[:, None], u], [x, 0 * i, i[:, None], u]):
+            assert outcome(out, one, [y, z]) == status
+    assert outcome(out, [x, i[:0], i[:0, None], u[:0]], [y, z]) == L.OK
+    assert np.array_equal(y, x) and np.array_equal(z, x)
