@@ -144,7 +144,7 @@ class Tiles:
             return
         cost, known = self.costs.of(self.backends[owner], pattern, match)
         held = None
-        if is_view(match):
+        if reads and is_view(match):  # a view of a constant begins nothing and ends nothing
             holding = [cover.holds(b, match.root.ir) for b in self.backends]
             held = frozenset(i for i, holds in enumerate(holding) if holds)
         label = "" if portable else cover.marks.get(id(match.root.ir), FREE).region
