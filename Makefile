@@ -15,6 +15,8 @@ APT_TEST := g++ abigail-tools zsh fish clang tcc libclang-rt-14-dev llvm git lib
 # Libraries for arm64, which tests run under qemu-user: unpacked into build/arm64, not installed.
 ARM64_FULL := libxnnpack0 libxnnpack-dev libpthreadpool0 libpthreadpool-dev libcpuinfo0 \
   libarm-compute20 libarm-compute-dev
+# The headers of cuDNN and CUDA, with libraries of 1.3 GB, to compile against.
+CUDA_WHEELS := $(patsubst %,nvidia-%-cu12,cudnn cublas cuda-runtime cuda-nvcc cuda-cccl)
 # What only static analysis, the package for Cargo (260 MB) and proofs need.
 APT_FULL := clang-tidy cppcheck rustc cargo
 # A browser, and npm for what checks pages in it, unless Node.js of another source brings it: Debian's
@@ -77,6 +79,10 @@ full-tests: $(VENV)/.test build/axe build/arm64
 	$(PY) -m pytest tests/vendor/test_backend.py --backend xnnpack
 	acl_ROOT=$(CURDIR)/build/arm64 $(PY) -m pytest tests/vendor/test_backend.py --backend acl \
 	  --backend-target aarch64-linux
+	rm -rf build/cudnn && $(PY) tests/vendor/cudnn_roots.py build/cudnn
+	cudnn_ROOT=$(CURDIR)/build/cudnn $(PY) -m pytest tests/vendor/test_backend.py --backend cudnn
+	$(PIP) --no-deps --target build/cuda $(CUDA_WHEELS)
+	AOT_FULL=1 AOT_CUDA_WHEELS=build/cuda $(PY) -m pytest tests/vendor/test_cudnn.py -k real_headers
 	ort_ROOT=$$($(PY) -c 'import onnxruntime as o; print(o.__path__[0])') $(PY) -m pytest \
 	  tests/vendor/test_backend.py --backend ort:Conv+Gemm+MatMul+Softmax+Add+Sub+Mul+Max+Min+Relu+Exp+Tanh
 

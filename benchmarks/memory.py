@@ -17,9 +17,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from aot.plan.memory.pack import EFFORT, Buffer, pack
-from aot.plan.memory.problem import problem_of
-from aot.plan.memory.search import feasible
+from aot.packing.pack import EFFORT, Buffer, pack
+from aot.packing.problem import problem_of
+from aot.packing.search import feasible
 
 FIELDS = ["id", "lower", "upper", "size"]
 LIMIT_S = 60.0

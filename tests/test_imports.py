@@ -16,8 +16,8 @@ import vendor_names
 
 #: The rooms in the order of the pipeline; `vendor` is the contract, `vendors` the vendors' folders.
 ORDER = (
-    "errors version npz textfile options target ir shapes load normalise vendor partition lower "
-    "ops aotc_extras vendors plan emit_c tools pipeline api torch aot cli __main__"
+    "errors version npz textfile options target packing ir shapes load normalise vendor partition "
+    "lower ops aotc_extras vendors plan emit_c tools pipeline api torch aot cli __main__"
 ).split()
 #: The parts of aot/vendor that find and make vendors: they stand where the vendors' folders stand.
 FINDERS = ("find", "scaffold")
@@ -102,6 +102,7 @@ VENDORS = {
     "aot/vendor/acl": "aot.vendor.acl",
     "aot/vendor/cblas": "aot.vendor.cblas",
     "aot/vendor/cmsis_nn": "aot.vendor.cmsis_nn",
+    "aot/vendor/cudnn": "aot.vendor.cudnn",
     "aot/vendor/dnnl": "aot.vendor.dnnl",
     "aot/vendor/ethos_u": "aot.vendor.ethos_u",
     "aot/vendor/ort": "aot.vendor.ort",

@@ -21,6 +21,7 @@ that returns call records, and optionally a layout rule, a cost and test cases:
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import warnings
@@ -33,6 +34,8 @@ from aot.errors import BackendError, PatternWarning
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import DType
 from aot.ir.layout import Layout
+from aot.ir.node_traits import is_view
+from aot.packing.pack import Buffer, pack
 from aot.vendor.canonical import unseen
 from aot.vendor.match import Match, NodeRef, ValueRef, match_of
 from aot.vendor.pattern import Graph, all_ops, matches_at, names, result_names, size, trace
@@ -266,6 +269,46 @@ class RegionView:
         """
         nodes = [n.ir for _, m in self.matches for n in reversed(m.nodes)]
         return onnx_of(nodes, [v.ir for v in self.inputs], [v.ir for v in self.outputs])
+
+    def places(
+        self,
+        align: int = 64,
+        constants: bool = True,
+        scratch: Callable[[Pattern, Match], int] = lambda pattern, m: 0,
+    ) -> tuple[dict[str, int], int]:
+        """(the offset of each value by name, bytes in all) in a memory of the vendor's own.
+
+        The planner of the arena places the values, at multiples of `align` bytes. Inputs are there
+        from the start on, constants too unless `constants` is False, results of the region to its
+        end, and a view lies where its operand does. `scratch` is how many bytes a match needs while
+        it runs; they are at `"NAME scratch"`, NAME that of its first result.
+        """
+        live = {v.name: [0, 0, _bytes(v)] for v in self.inputs}
+        homes: dict[str, str] = {}
+        for step, (pattern, m) in enumerate(self.matches):
+            for _, v in m.inputs():
+                if constants or not v.is_const:
+                    live.setdefault(homes.get(v.name, v.name), [0, 0, _bytes(v)])[1] = step
+            made = list(m.outputs())
+            if is_view(m.root.ir):
+                operand = str(m.root.ir.inputs[0].name)  # type: ignore[union-attr]
+                homes[made[0].name] = homes.get(operand, operand)
+                continue
+            live |= {v.name: [step, step, _bytes(v)] for v in made}
+            live[f"{made[0].name} scratch"] = [step, step, scratch(pattern, m)]
+        for v in self.outputs:
+            live[homes.get(v.name, v.name)][1] = len(self.matches)
+        buffers = [
+            Buffer(n, size, first, last + 1, align) for n, (first, last, size) in live.items()
+        ]
+        packed = pack(buffers)
+        offsets = dict(packed.offsets)
+        return offsets | {view: offsets[home] for view, home in homes.items()}, packed.height
+
+
+def _bytes(value: ValueRef) -> int:
+    """How many bytes the elements of a value take."""
+    return math.prod(value.shape) * value.dtype.nbytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from aot.ir.plan import Place, Plan
 from aot.ir.program import Program
 from aot.ir.stages import Stages, silent, unwatched
 from aot.options import Options
+from aot.packing.pack import EFFORT
 from aot.pipeline import compile_model, partition_model
-from aot.plan.memory.pack import EFFORT
 from aot.plan.plan_program import plan_programs
 from aot.plan.streaming.placed import place_rows
 from aot.plan.streaming.runs import in_batches, runs_of, segmented

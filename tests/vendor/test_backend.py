@@ -24,6 +24,7 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from aot.ir.node_traits import moves_no_byte
 from aot.vendor import Limits, find
 from aot.vendor.backend import Backend
 from aot.vendor.cases import Case
@@ -116,7 +117,8 @@ def examined(vendor: Backend, spelled: str) -> tuple[list[merged.Part], list[str
         reasons = {r.node for r in partition.refusals if r.backend == vendor.name and r.reason}
         for s in partition.items:
             for node in s.match.nodes if s.backend != vendor.name else ():
-                plain = not any(node.ir.metadata_props.get(k) for k in ("aot.backend",))
+                plain = not node.ir.metadata_props.get("aot.backend")
+                plain = plain and not moves_no_byte([node.ir])  # views are nobody's
                 known = (node.ir.domain, node.op_type) in kinds
                 if plain and known and node.name not in reasons and _fits_a_pattern(vendor, node):
                     silent.append(f"{part.label}: {node.name} ({node.op_type})")

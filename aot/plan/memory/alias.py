@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from aot.ir.plan import Sharing
 from aot.ir.program import Call, Program, Role, Tensor
+from aot.packing.problem import Buffer
 from aot.plan.memory.live import ARENA_ROLES, Uses, size_profile, uses_of
-from aot.plan.memory.problem import Buffer
 
 #: Combinations of one call's permissions that are compared at most.
 MOST_COMBINATIONS = 64

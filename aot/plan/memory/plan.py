@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from aot.ir.plan import ARENA, Place, Plan
 from aot.ir.program import Program, Role
+from aot.packing.pack import EFFORT, Packing, pack
 from aot.plan.memory.alias import Aliases, decide
 from aot.plan.memory.frame import framed, in_arena
 from aot.plan.memory.live import uses_of
-from aot.plan.memory.pack import EFFORT, Packing, pack
 from aot.plan.memory.states import states_last
 from aot.plan.overread import end_of_reads
 from aot.target import Target

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from aot.ir.plan import Plan
 from aot.ir.program import Program
+from aot.packing.pack import Packing, pack
 from aot.plan.memory.alias import Aliases
-from aot.plan.memory.pack import Packing, pack
 
 
 def states_last(

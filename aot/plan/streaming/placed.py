@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from aot.ir.plan import ARENA, Place, Plan
 from aot.ir.program import Program, Role
+from aot.packing.pack import EFFORT, Buffer, Packing
 from aot.plan.memory.alias import Aliases, Group, decide
 from aot.plan.memory.frame import framed, in_arena
 from aot.plan.memory.live import Use, segments, uses_of
-from aot.plan.memory.pack import EFFORT, Buffer, Packing
 from aot.plan.memory.plan import logical_bound
 from aot.plan.overread import end_of_reads
 from aot.plan.streaming.repair import pack_rows

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aot.plan.memory.fit import first_fit, orders
-from aot.plan.memory.pack import Buffer, Packing, pack
-from aot.plan.memory.problem import Problem, problem_of
+from aot.packing.fit import first_fit, orders
+from aot.packing.pack import Buffer, Packing, pack
+from aot.packing.problem import Problem, problem_of
 
 #: Buffers that the exact search packs, and rounds of moving to the front otherwise.
 MOST_EXACT, ROUNDS = 400, 12

@@ -39,49 +39,17 @@ for operator in OPERATORS:
     declare(operator)
 
 
-def size(value):
-    return -(-math.prod(value.shape) * 4 // 64) * 64
-
-
-def places(region):
-    """(device address of every value, bytes in all): first fit among those that live together."""
-    born = {v.name: 0 for v in region.inputs}
-    sizes = {v.name: size(v) for v in region.inputs}
-    last = {}
-    for step, (_, m) in enumerate(region.matches):
-        for _, v in m.inputs():
-            born.setdefault(v.name, 0)  # constants are uploaded with the inputs
-            sizes[v.name] = size(v)
-            last[v.name] = step
-        born[m.y.name], sizes[m.y.name], last[m.y.name] = step, size(m.y), step
-    last |= {v.name: len(region.matches) for v in region.outputs}
-    found = {}
-    for name in sorted(born, key=lambda n: (born[n], n)):
-        rivals = sorted(
-            (found[n], found[n] + sizes[n])
-            for n in found
-            if born[n] <= last[name] and born[name] <= last[n]
-        )
-        at = 0
-        for begin, end in rivals:
-            if at + sizes[name] <= begin:
-                break
-            at = max(at, end)
-        found[name] = at
-    return found, max(found[n] + sizes[n] for n in found)
-
-
 @backend.fits
 def in_its_memory(region):
     """A region that the device cannot hold is never made: aotc cuts it or gives it back."""
-    used = places(region)[1]
+    used = region.places()[1]
     yield used <= DEVICE_BYTES, f"a region of {used} bytes (the device has {DEVICE_BYTES})"
 
 
 @backend.region
 def on_the_device(c, region):
     """Copies in, commands, copies out, which await the commands."""
-    at, _ = places(region)
+    at, _ = region.places()
     device = c.state("mockdev_open", c.params(bytes=DEVICE_BYTES), release="mockdev_close", slots=1)
     consts = {v.name: v for _, m in region.matches for _, v in m.inputs() if v.is_const}
     for v in (*region.inputs, *consts.values()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from aot.plan.memory.problem import Problem
+from aot.packing.problem import Problem
 
 
 def orders(problem: Problem) -> Iterator[list[int]]:

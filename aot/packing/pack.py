@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from aot.plan.memory.fit import first_fit, orders
-from aot.plan.memory.problem import Buffer, Problem, problem_of
-from aot.plan.memory.search import feasible
+from aot.packing.fit import first_fit, orders
+from aot.packing.problem import Buffer, Problem, problem_of
+from aot.packing.search import feasible
 
 __all__ = ["Buffer", "Packing", "pack"]
 

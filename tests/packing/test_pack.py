@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from aot.plan.memory.pack import Buffer, Packing, pack
-from aot.plan.memory.problem import problem_of
-from aot.plan.memory.search import feasible
+from aot.packing.pack import Buffer, Packing, pack
+from aot.packing.problem import problem_of
+from aot.packing.search import feasible
 
 
 def reach(b: Buffer, c: Buffer, unit: int = 1) -> int:

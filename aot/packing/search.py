@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from aot.plan.memory.problem import Problem
+from aot.packing.problem import Problem
 
 #: (order of keys, whether a part is ranked anew when it splits off); tried in turn.
 VARIANTS = (

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cuDNN and cuBLAS as a vendor: its own cases and networks against a stand-in that computes on the
+CPU, what fails is named; whole networks, and the real headers or a GPU where there are such.
+
+The real headers are those of `pip install --target FOLDER nvidia-cudnn-cu12 nvidia-cublas-cu12
+nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12 nvidia-cuda-cccl-cu12` (AOT_CUDA_WHEELS=FOLDER). With
+AOT_TEST_GPU=1 the libraries of this machine compute in place of the stand-in.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import cudnn_roots
+import harness
+import merged
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from aot import Bundle
+from aot.cli import main as aotc
+from aot.vendor import Case
+from aot.vendor.cudnn import backend
+from corpus_models import seeded
+from graphs import model
+from needs import missing
+
+FULL = pytest.mark.skipif(not os.environ.get("AOT_FULL"), reason="AOT_FULL is not set")
+GPU = bool(os.environ.get("AOT_TEST_GPU"))
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which a bundle is configured: the stand-in, or the GPU's libraries."""
+    if GPU:
+        return {}
+    root = cudnn_roots.standin(tmp_path_factory.mktemp("cudnn") / "root")
+    return {"cudnn_ROOT": str(root)}
+
+
+def part(
+    label: str, rows: list[tuple], inputs: dict[str, list[int]], consts: dict | None = None
+) -> merged.Part:
+    """A model with the results of onnx.reference."""
+    proto = model(rows, inputs, {"y": None}, consts)
+    typed = list(onnx.shape_inference.infer_shapes(proto).graph.output)
+    del proto.graph.output[:]
+    proto.graph.output.extend(typed)
+    r = np.random.default_rng(len(label))
+    feeds = {k: r.standard_normal(shape).astype(np.float32) for k, shape in inputs.items()}
+    want = list(ReferenceEvaluator(proto).run(None, feeds))
+    return merged.Part(label, proto, feeds, want, Case((), {}))
+
+
+def draw(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32) / 3
+
+
+def networks() -> list[merged.Part]:
+    """A residual block with every kind of window, and a layer of a transformer."""
+    convolutions = [
+        ("Conv", "x w", "c", {"pads": [1, 1, 1, 1]}),
+        ("Relu", "c", "d"),
+        ("Conv", "d v b", "e"),
+        ("Add", "e x", "f"),
+        ("Relu", "f", "g"),
+        ("Conv", "g h", "i", {"group": 6, "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ("MaxPool", "i", "j", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+        ("Concat", "i j", "k", {"axis": 1}),
+        ("GlobalAveragePool", "k", "l"),
+        ("Flatten", "l", "m"),
+        ("Gemm", "m n o", "p", {"transB": 1}),
+        ("Softmax", "p", "y"),
+    ]
+    consts = {"w": draw(8, 6, 3, 3), "v": draw(6, 8, 1, 1), "b": draw(6), "h": draw(6, 1, 3, 3)}
+    consts |= {"n": draw(5, 12), "o": draw(5)}
+    layer = [("MatMul", f"x {n}", f"{n}0") for n in "qkv"]
+    layer += [("Reshape", f"{n}0 heads", f"{n}1") for n in "qkv"]
+    layer += [("Transpose", f"{n}1", f"{n}2", {"perm": [0, 2, 1, 3]}) for n in "qv"]
+    layer += [
+        ("Transpose", "k1", "k2", {"perm": [0, 2, 3, 1]}),
+        ("MatMul", "q2 k2", "s"),
+        ("Mul", "s half", "t"),
+        ("Add", "t mask", "u"),
+        ("Softmax", "u", "w"),
+        ("MatMul", "w v2", "z"),
+        ("Transpose", "z", "z1", {"perm": [0, 2, 1, 3]}),
+        ("Reshape", "z1 back", "z2"),
+        ("MatMul", "z2 o", "a0"),
+        ("Add", "a0 x", "a1"),
+        ("LayerNormalization", "a1 g b", "a2", {"axis": -1, "epsilon": 1e-12}),
+        ("MatMul", "a2 f", "f0"),
+        ("Gelu", "f0", "f1"),
+        ("MatMul", "f1 h", "f2"),
+        ("Add", "f2 a2", "y"),
+    ]
+    weights = {n: draw(12, 12) for n in "qkvo"} | {"f": draw(12, 20), "h": draw(20, 12)}
+    weights |= {"g": draw(12), "b": draw(12) + 1, "half": np.float32(0.5)}
+    sizes = {"heads": np.array([1, 7, 3, 4]), "back": np.array([1, 7, 12])}
+    return [
+        part("block", convolutions, {"x": [2, 6, 9, 9]}, consts),
+        part("layer", layer, {"x": [1, 7, 12], "mask": [1, 1, 1, 7]}, weights | sizes),
+    ]
+
+
+def alternatives() -> list[merged.Part]:
+    """Operators that patterns have beside the first one, whose cases the vendor gives."""
+    rows: list[tuple] = [(name, "x", "y") for name in ("Sigmoid", "Tanh", "Elu", "Neg", "Gelu")]
+    rows += [(name, "x k", "y") for name in ("Sub", "Mul", "Div", "Max", "Min")]
+    rows += [("Sub", "b x", "y"), ("Clip", "x zero six", "y"), ("ReduceMean", "x axes", "y")]
+    rows += [("Gelu", "x", "y", {"approximate": "tanh"}), ("MatMul", "x x2", "y")]
+    consts = {"k": draw(2, 5, 3, 4), "b": draw(4), "zero": np.float32(0), "six": np.float32(6)}
+    consts |= {"axes": np.array([2, 3]), "x2": draw(2, 5, 4, 3)}
+    found = []
+    for row in rows:
+        used = {n: v for n, v in consts.items() if n in row[1].split()}
+        found.append(part(f"{row[0]} {row[1]}", [row], {"x": [2, 5, 3, 4]}, used))
+    return found
+
+
+def test_own_cases_and_networks_are_right(library: dict[str, str], tmp_path: Path) -> None:
+    parts = []  # the model of all has the opset of the first: cases have the newest
+    for job in harness.collect(patterns=backend.patterns):
+        assert not job.error and job.model is not None, job.error
+        given = harness.feeds(job.model, job.case)
+        parts.append(merged.Part(job.label, job.model, given, job.want, job.case))
+    parts += [*networks(), *alternatives()]
+    for each in parts:
+        each.taken = merged.taken_by(each, "cudnn")
+    assert [p.label for p in parts if not p.taken] == []
+    assert {p.name for p in backend.patterns} == {name for p in parts for name in p.taken}
+    out = tmp_path / "out"
+    arrays = merged.compile_parts(parts, "cudnn", out)
+    merged.build(out, library)
+    assert not merged.run(parts, arrays, out)
+    kernels = {r["kernel"] for r in merged.manifest_of(out)["nodes"]}
+    assert kernels == {f"aot_cudnn_{name}" for name in ("upload", "run", "download")}
+
+
+def compiled(out: Path, path: Path, library: dict[str, str], *words: str) -> dict:
+    """The manifest of a model that is built with the vendor."""
+    command = [str(path), "-o", str(out), "--backend", "cudnn", "--no-configure", "-q", *words]
+    assert aotc(command) == 0
+    merged.build(out, library)
+    return merged.manifest_of(out)
+
+
+@pytest.fixture(scope="module")
+def layer(library: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The layer of a transformer, compiled and built."""
+    folder = tmp_path_factory.mktemp("layer")
+    onnx.save(networks()[1].model, folder / "layer.onnx")
+    made = compiled(folder / "out", folder / "layer.onnx", library)
+    assert [r["backend"] for r in made["regions"]] == ["cudnn"]
+    return folder / "out"
+
+
+def ran(out: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A run of the built layer on random inputs."""
+    command = [str(out / "bin" / "layer"), "--fill", "1", *words]
+    env = {**os.environ, **environment}
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+
+def test_later_runs_launch_the_graph_and_are_right(layer: Path) -> None:
+    """Results of a run, and of one whose graph cannot be recorded, are those of the first run."""
+    loaded, each = Bundle(layer).load(), networks()[1]
+    for factor in (1, 2, 1):
+        given = {k: a * np.float32(factor) for k, a in each.feeds.items()}
+        want = ReferenceEvaluator(each.model).run(None, given)[0]
+        np.testing.assert_allclose(np.asarray(loaded(*given.values())), want, 1e-4, 1e-5)
+    words = ["--repeat", "3", "--warmup", "0"]
+    for environment, launches in (({}, 2), ({"STANDIN_FAILS": "cudaStreamBeginCapture"}, 0)):
+        done = ran(layer, *words, STANDIN_SAYS="1", **environment)
+        assert done.returncode == 0 and (GPU or done.stderr.count("launched") == launches)
+
+
+@pytest.mark.skipif(GPU, reason="the stand-in fails on demand")
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("cudnnCreate", "cuDNN: CUDNN_STATUS_BAD_PARAM"),
+        ("cublasSgemmStridedBatched", "cuBLAS: CUBLAS_STATUS_INVALID_VALUE"),
+        ("cudnnSoftmaxForward", "cuDNN: CUDNN_STATUS_BAD_PARAM"),
+        ("cudaMalloc", "CUDA: out of memory"),
+        ("cudaMemcpyAsync", "CUDA: unknown error"),
+    ],
+)
+def test_what_fails_is_named(call: str, said: str, layer: Path) -> None:
+    done = ran(layer, STANDIN_FAILS=call)
+    assert done.returncode == 1 and f": {call} of {said}" in done.stderr, done.stderr
+
+
+def test_missing_libraries_are_named(layer: Path, tmp_path: Path) -> None:
+    for kept, said in (
+        (("cudart",), "not found: cublas_v2.h with libcublas"),
+        ((), "is 7 (needs 8"),
+    ):
+        root = cudnn_roots.standin(tmp_path / f"root{len(kept)}")
+        if kept:
+            (root / "lib" / "libcublas.so").unlink()
+        else:
+            (root / "include" / "cudnn_version.h").write_text("#define CUDNN_MAJOR 7\n")
+        out = tmp_path / f"out{len(kept)}"
+        command = ["cmake", "-S", layer / "bundle", "-B", out, f"-Dcudnn_ROOT={root}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        text = " ".join(done.stderr.split())
+        assert done.returncode != 0 and said in text and "vendor cudnn" in text, text
+        assert "-DAOT_CUDNN=OFF" in text
+
+
+def test_refusals_say_why() -> None:
+    rows = [("Conv", "x w", "c", {"pads": [0, 0, 1, 1]}), ("LeakyRelu", "c", "d")]
+    rows += [("MatMul", "z d", "e"), ("Clip", "e low", "y")]
+    consts = {"w": draw(6, 6, 3, 3), "low": np.float32(-1)}
+    proto = model(rows, {"x": [2, 6, 9, 9], "z": [6, 3, 8]}, {"y": None}, consts)
+    refused = " ".join(r.reason for r in merged.partition_of(proto, ("cudnn",)).refusals)
+    for said in ("as much padding on both sides", "a common step", "need 0 and a number"):
+        assert said in refused
+
+
+@FULL
+@pytest.mark.parametrize("name", ["resnet50", "bert_tiny", "minilm_l3_v512"])
+def test_networks_are_few_regions(
+    name: str, models_folder: Path, library: dict[str, str], tmp_path: Path
+) -> None:
+    """What computes with indices, and the mask of tokens, stays outside."""
+    stored = models_folder / f"{name}.onnx"
+    path = stored if stored.is_file() else seeded(models_folder, name, tmp_path).path
+    dims = ["--dim", "batch_size=1", "--dim", "sequence_length=64"]
+    words, most = (dims, 12) if stored.is_file() else ([], 4)
+    out = tmp_path / "out"
+    made = compiled(out, path, library, *words)
+    others = [r["kernel"] for r in made["nodes"] if r["backend"] == "c"]
+    assert len(made["regions"]) == 1 and len(others) <= most, others
+    assert aotc(["verify", str(out), "--reference", "ort", "-q"]) == 0
+
+
+@FULL
+def test_real_headers_compile(tmp_path: Path) -> None:
+    """The vendor's C is clean under the warnings of bundles with the headers of wheels."""
+    wheels = Path(os.environ.get("AOT_CUDA_WHEELS", "nowhere")) / "nvidia"
+    if not wheels.is_dir():
+        missing("the wheels of cuDNN and CUDA", "pip install --target, and AOT_CUDA_WHEELS")
+    runtime = Path(__file__).parents[2] / "runtime_c" / "include"
+    found = [f"-isystem{p}" for p in sorted(wheels.glob("*/include"))]
+    warnings = "-pedantic -Wall -Wextra -Wconversion -Wshadow -Wdouble-promotion -Werror".split()
+    assert backend.folder is not None
+    source = str(backend.folder / "aot_cudnn.c")
+    words = ["cc", "-std=c99", *warnings, "-Wno-deprecated-declarations", *found, f"-I{runtime}"]
+    subprocess.run([*words, "-c", source, "-o", str(tmp_path / "made.o")], check=True)
