@@ -10,10 +10,10 @@ import onnx
 from quant_graphs import Net
 
 
-def layers(seed: int = 0) -> onnx.ModelProto:
-    """int8 [1, 8, 4, 4] to [1, 96]: Conv 3x3 (32), Conv 3x3 + residual, average, MatMul 32 x 160
-    and 160 x 96."""
-    rng, net = np.random.default_rng(seed), Net(x=(np.int8, (1, 8, 4, 4)))
+def layers(seed: int = 0, size: int = 4) -> onnx.ModelProto:
+    """int8 [1, 8, size, size] to [1, 96]: Conv 3x3 (32), Conv 3x3 + residual, average, MatMul
+    32 x 160 and 160 x 96."""
+    rng, net = np.random.default_rng(seed), Net(x=(np.int8, (1, 8, size, size)))
 
     def weights(*shape: int, axis: int = 0) -> str:
         data = rng.normal(0, 7, shape).round().clip(-127, 127).astype(np.int8)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from aot.ir.check_plan import check_plan
@@ -12,6 +13,7 @@ from aot.ir.check_rows import check_rows
 from aot.ir.deferred_import import ir
 from aot.ir.plan import Plan
 from aot.ir.program import Program, Role
+from aot.ir.rows import STREAMED
 from aot.ir.stages import Stages
 from aot.lower.lower import lower
 from aot.lower.persistent_tensors import stage_outputs
@@ -69,9 +71,28 @@ def plan_programs(
         made, plan = _finished(fetching, chip, options, stage)
         if fetching is not program and options.ram and _excess(made, plan, chip, options.ram):
             made, plan = _finished(program, chip, options, stage)
+            made, plan = _fetching_too(program, made, plan, chip, options, stage)
         yield chip, made, plan
         if plan.pads_little(_scratch(made)):
             return
+
+
+def _fetching_too(
+    program: Program, whole: Program, plan: Plan, chip: Target, options: Options, stage: Stages
+) -> tuple[Program, Plan]:
+    """`whole`, which is `program` in order, with its plan; if some of its calls fit `--ram` by
+    rows, and the others still do so with weights that come by blocks, the program of both.
+    """
+    rows, _ = within_ram(whole, plan, chip, options)
+    inside = {c.writes()[0] for c in rows.calls if c.region == STREAMED}
+    apart = [replace(c, region=STREAMED) if inside & {*c.writes()} else c for c in program.calls]
+    fetching = fetched(replace(program, calls=tuple(apart)), chip, options)
+    calls = (replace(c, region=-1) if c.region == STREAMED else c for c in fetching.calls)
+    if not inside or not any(c.fetches for c in fetching.calls):
+        return whole, plan
+    both = _finished(replace(fetching, calls=tuple(calls)), chip, options, stage)
+    both = within_ram(*both, chip, options)
+    return (whole, plan) if _excess(*both, chip, options.ram or 0) else both
 
 
 def _finished(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 
 import aot
 from aot.target import load_target
+from aot.tools.run import execute, open_out
+from fetched_graphs import layers
 from quant_graphs import Net, feeds_of
 from streamed_graphs import Made, Value, random_network
 
@@ -21,6 +24,7 @@ from streamed_graphs import Made, Value, random_network
 SEEDS = range(300, 340) if os.environ.get("AOT_FULL") else (8, 12)
 #: Of networks of floats.
 FLOATS = SEEDS if os.environ.get("AOT_FULL") else (7,)
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 CASES: list[tuple[int, Any, str]] = [(k, np.int8, "normal") for k in SEEDS]
 CASES += [(k, np.float32, a) for k in FLOATS for a in ("strict", "normal")]
 CASES += [(k, np.float16, "normal") for k in FLOATS]
@@ -96,3 +100,30 @@ def compare(model: onnx.ModelProto, accuracy: str, tmp_path: Path) -> list[dict[
 
 def as_list(value: object) -> list[object]:
     return list(value) if isinstance(value, list | tuple) else [value]
+
+
+@pytest.mark.skipif(not os.environ.get("AOT_FULL"), reason="minutes: AOT_FULL=1")
+@pytest.mark.parametrize("name", ["unet_128_f32", "densenet121_224_f32", "squeezenet_224_f32"])
+def test_large_networks_by_rows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joined channels across the depth of a network, with `--accuracy strict`."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    saved = importlib.import_module("streamed_models").saved
+    whole, rows = compare(onnx.load(saved(name, tmp_path)), "strict", tmp_path)
+    assert rows["by_rows"] and rows["arena_bytes"] < whole["arena_bytes"] // 2
+
+
+#: Where the weights of a bundle are.
+ELSEWHERE = ("blob", "file", "section=.slow") if os.environ.get("AOT_FULL") else ("blob",)
+
+
+@pytest.mark.parametrize("weights", ELSEWHERE)
+def test_rows_and_codes_with_weights_elsewhere(weights: str, tmp_path: Path) -> None:
+    """Convolutions by rows and products whose weights are codes, in one arena of few bytes."""
+    model, found = layers(size=20), []
+    for options in ({}, {"objective": "flash", "ram": 30_000, "weights": weights}):
+        bundle = aot.compile(model, tmp_path / str(len(found)), name="net", **options)  # type: ignore[arg-type]
+        bundle.build()
+        found.append(list(execute(open_out(bundle.out), list(feeds_of(model).values()))))
+    assert bundle.manifest["memory"]["by_rows"]
+    assert any(node.get("fetches") for node in bundle.manifest["nodes"])
+    np.testing.assert_array_equal(*found)

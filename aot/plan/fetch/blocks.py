@@ -24,8 +24,9 @@ SMALL = 8192
 
 
 def takes(call: Call, threads: int) -> bool:
-    """Whether constants of a call may come by blocks: portable C that threads do not share."""
-    plain = call.backend == "c" and call.region < 0 and not call.bodies and not call.status
+    """Whether constants of a call may come by blocks: portable C that threads do not share, as a
+    whole and not row by row."""
+    plain = call.backend == "c" and call.region == -1 and not call.bodies and not call.status
     return plain and not call.beyond and not call.fetches and (threads == 1 or not call.splits)
 
 
