@@ -5,11 +5,12 @@
         [--target T …] [--layers] [MODEL …]
 
 Each MLPerf Tiny network in int8, and three with int16 activations (int16.py makes them), three
-times, `--requant tflite`: in portable C, with every layer by the library (`--require-backend`), and
-by `--partition cost`. `--layers` also counts call by call, with the trace program; a layer of
-portable C that is several calls of the library stands beside their sum. The outputs of all builds
-of a network must be the same bytes, those of int16 within 8 quantised values. Exits 1 if they are
-not, or if the choice by cost takes over 1.01 times the instructions of the better one.
+times, `--requant tflite`: in portable C, with every layer by the library (`--require-backend`; of
+int16 all but a Softmax), and by `--partition cost`. `--layers` also counts call by call, with the
+trace program; a layer of portable C that is several calls of the library stands beside their sum.
+The outputs of all builds of a network must be the same bytes, those of int16 within 8 quantised
+values. Exits 1 if they are not, or if the choice by cost takes over 1.01 times the instructions of
+the better one.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ NETWORKS = ("ic", "vww", "kws", "ad", "sww", "ad_16x8", "kws_16x8", "ic_16x8")
 TARGETS = ("cortex-m4", "cortex-m33", "cortex-m55")
 BUILDS: dict[str, dict[str, Any]] = {
     "c": {},
-    "cmsis_nn": {"backends": ["cmsis_nn"], "require_backend": True},
+    "cmsis_nn": {"backends": ["cmsis_nn"]},
     "cost": {"backends": ["cmsis_nn"], "partition": "cost"},
 }
 #: How much dearer than the better of both a choice may be: calls of two kinds share fewer kernels.
@@ -109,7 +110,12 @@ def network(name: str, folder: Path, target: str, layers: bool) -> bool:
         wide = name.endswith("_16x8")
         model = folder / f"mlperf_{name}_int8.onnx"
         model = widened_file(name.removesuffix("_16x8"), folder, made) if wide else model
-        found = {k: measure(model, target, layers, **how) for k, how in BUILDS.items()}
+        # A Softmax of int16 has a scale of its own in these networks, which the library lacks.
+        every = {"cmsis_nn": {"require_backend": not wide}}
+        found = {
+            k: measure(model, target, layers, **how, **every.get(k, {}))
+            for k, how in BUILDS.items()
+        }
     counts = {k: m.board.instructions[-1] for k, m in found.items()}
     ratio = counts["cost"] / min(counts["c"], counts["cmsis_nn"])
     same = largest_difference([*found.values()]) <= (WIDE_OFF if wide else 0)

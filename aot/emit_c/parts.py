@@ -41,7 +41,15 @@ def job(known: Sequence[str]) -> str:
 def copied(ctype: str, params: str, fields: Sequence[PartField]) -> str:
     """The declaration of `rows`, a copy of `params` of the type `ctype`, and the statements that
     tell it which units a part makes."""
-    return f"    {ctext.ident(ctype)} rows = {params};\n" + told(fields)
+    counted = ""
+    if any(f.value == "line" for f in fields):
+        of = next(f for f in fields if f.value == "count")
+        whole = f"rows.{_member(of)}"
+        units = f"({whole} + {of.scale - 1}) / {of.scale}" if of.scale > 1 else whole
+        counted = f"    const int32_t units = {units}; /* of a row */\n"
+        counted += "    const int32_t line = first / units;\n"
+        counted += "".join(f"    {n} -= line * units;\n" for n in ("first", "end"))
+    return f"    {ctext.ident(ctype)} rows = {params};\n" + counted + told(fields)
 
 
 def told(fields: Sequence[PartField]) -> str:
@@ -59,7 +67,9 @@ def _value(field: PartField) -> str:
     first, end = (f"{n} * {field.scale}" if field.scale > 1 else n for n in ("first", "end"))
     if field.total % field.scale:  # the last unit is no whole one
         end = f"({end} < {field.total} ? {end} : {field.total})"
-    return {"first": first, "end": end, "count": f"{end} - {first}", "one": "1"}[field.value]
+    values = {"first": first, "end": end, "count": f"{end} - {first}", "one": "1", "line": "line"}
+    values |= {"past": "line + 1", "less": f"rows.{_member(field)} - {first}"}
+    return values[field.value]
 
 
 def moved(text: str, number: int, arg: Arg, tensor: Tensor, split: Split, threads: int) -> str:
@@ -73,7 +83,8 @@ def moved(text: str, number: int, arg: Arg, tensor: Tensor, split: Split, thread
         return f"{text} + (size_t)part * {tensor.nbytes // threads}"
     step = dict(split.moves).get(number, 0)
     bytewise = "(const unsigned char *)" * (tensor.role is Role.CONST)  # a table may have a type
-    return f"{bytewise}{text} + (size_t)first * {step}" if step else text
+    unit = f"(first % {split.line})" if split.line and number not in split.along else "first"
+    return f"{bytewise}{text} + (size_t){unit} * {step}" if step else text
 
 
 def part_function(name: str, declared: Mapping[str, str], tile: int, call: str) -> str:

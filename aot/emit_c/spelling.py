@@ -186,9 +186,10 @@ def step(spelling: Spelling, index: int, call: Call) -> str:
     head = ctext.block(title(spelling.program, call), "    ") + "\n"
     if _is_nothing(spelling, call):
         return head + ("    (void)0;" if spelling.around else f"    STEP({index}, (void)0);")
-    fixed, count = index in spelling.fixed, spelling.cut.get(index, 0)
-    shared = spelling.root.threads > 1
+    count, shared = spelling.cut.get(index, 0), spelling.root.threads > 1
     split = call.splits[0] if call.splits and (shared or count) else None
+    # Parts of a row change so many parameters that a function of its own is only more code.
+    fixed = index in spelling.fixed and not (split and split.line)
     fields = ROWS if count and not split else split.fields if split else ()
     function = _wrapper(spelling, call, fixed, fields)
     arguments = [
@@ -354,15 +355,19 @@ def _wrapper(
     With the fields of a `part` the function makes units `first` to `end` - 1 of the result.
     """
     fixed = _params(spelling, call, call.params) if call.params and specialised else ""
-    key = (*signature(call), fixed, tuple(part))
+    kernel, begin = ctext.ident(call.kernel), ""
+    if part and call.params:
+        begin = parts.copied(call.params.ctype, fixed or "*p", part)
+    key = (*signature(call), fixed, begin)
     if key not in spelling.wrappers:
-        kernel = ctext.ident(call.kernel)
         number = len(spelling.wrappers)
         short = shortened(kernel.removeprefix("aot_"), MOST_KERNEL)
         spelling.wrappers[key] = local(spelling.root.name, f"k{number}_{short}")
         ranged = f"{kernel}_rows" if tuple(part) == ROWS else ""
         ranged = ranged if ranged in spelling.headers.ranges else ""
-        spelling.functions.append(_function(spelling.wrappers[key], call, fixed, part, ranged))
+        begin = "" if ranged else begin
+        made = _function(spelling.wrappers[key], call, fixed, bool(part), ranged, begin)
+        spelling.functions.append(made)
     return spelling.wrappers[key]
 
 
@@ -372,15 +377,15 @@ def row_wrapper(spelling: Spelling, call: Call) -> tuple[str, str]:
     return _wrapper(spelling, call, False), params
 
 
-def _function(name: str, call: Call, fixed: str, part: Sequence[PartField], ranged: str) -> str:
+def _function(name: str, call: Call, fixed: str, part: bool, ranged: str, begin: str) -> str:
     """The C function `name` that calls the kernel of `call`, so that the compiler specialises it.
 
     `fixed` names a static struct of parameters that is compiled in, "" if a pointer is passed; with
-    fields of a `part` the function takes its first unit and its end. It sets these fields of a
-    copy, or gives both to the kernel's function `ranged`, for which `fixed` stays constant.
+    `part` the function takes its first unit and its end. It sets fields of a copy, as the
+    statements `begin` say, or gives both to the kernel's function `ranged`, for which `fixed` stays
+    constant.
     """
-    declared: list[str] = []
-    begin, labels = "", list[str]()
+    declared, labels = list[str](), list[str]()
     for arg in call.args:
         null = is_null(arg)
         labels.append("NULL" if null else _label(arg, len(declared)))
@@ -394,7 +399,6 @@ def _function(name: str, call: Call, fixed: str, part: Sequence[PartField], rang
     if part and call.params:
         declared += ["int32_t first", "int32_t end"]
         passed += ["first", "end"] if ranged else []
-        begin = "" if ranged else parts.copied(call.params.ctype, fixed or "*p", part)
     # Constants stand here as literals: the compiler removes the branches of the kernel on them.
     passed += [f"/*{ctext.ident(k)}=*/{ctext.integer(v)}" for k, v in call.instance]
     result = "aot_status" if call.status else "void"

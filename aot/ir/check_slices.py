@@ -30,7 +30,9 @@ def check_slices(program: Program, plan: Plan) -> None:
         rows: object = dict(own.params.fields).get("y1") if own.params else None
         if split and split.fields != ROWS:
             check_split(program, own, split, pairs, part.text())
-            rows = split.units
+            rows, line = split.units, split.line
+            if line and part.first // line != (part.end - 1) // line:
+                raise InternalError(f"{part.text()}: the call is cut in lines of {line}")
         elif pairs and not (own.rowwise and over[call][1] in own.rowwise.single):
             raise InternalError(f"{part.text()}: the result lies in place of rows still to be read")
         if part.last != call or own.region != -1 or not isinstance(rows, int):

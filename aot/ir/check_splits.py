@@ -33,7 +33,8 @@ def check_split(
     the arguments `inplace` (written, read) share their places."""
     known = {name for name, _ in call.params.fields} if call.params else set()
     lost = [f.member for f in split.fields if f.member not in known]
-    if lost or split.tile < 1 or split.units < 2:
+    odd = split.line and (split.units % split.line or split.line < split.tile)
+    if lost or odd or split.tile < 1 or split.units < 2:
         raise InternalError(f"{where}: {split.text()} names {lost or 'too few units'}")
     moves = dict(split.moves)
     for number, arg in enumerate(call.args):
@@ -45,7 +46,8 @@ def check_split(
             if number in moves or tensor.nbytes % program.threads:
                 raise InternalError(f"{where}: {arg.tensor} is not divided among threads")
         elif number in moves:
-            if arg.offset + (split.units - 1) * moves[number] >= max(1, tensor.nbytes):
+            units = split.units if number in split.along else split.line or split.units
+            if arg.offset + (units - 1) * moves[number] >= max(1, tensor.nbytes):
                 raise InternalError(f"{where}: {split.text()} leaves {arg.tensor}")
             if moves[number] % max(1, tensor.dtype.nbytes):
                 raise InternalError(f"{where}: {split.text()} cuts an element of {arg.tensor}")

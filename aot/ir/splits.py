@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 #: Elements that parts of an elementwise kernel are a multiple of.
@@ -18,11 +18,13 @@ class PartField:
     A part makes units `first` to `end` - 1 of the result. The member (its element `index`, -1: the
     member itself) is the part's first unit, its end, or the number of its units, each unit of
     `scale` elements; `total` elements are all there are (0: the last unit is a whole one). With
-    "one" it is 1 in every part.
+    "one" it is 1 in every part. A member that is the "line" of a part says that units are in lines
+    of `total` units: then units are counted from the line's first one, "past" is the line behind,
+    and with "less" the member becomes less by the part's first unit.
     """
 
     member: str
-    value: Literal["first", "end", "count", "one"]
+    value: Literal["first", "end", "count", "one", "line", "past", "less"]
     index: int = -1
     scale: int = 1
     total: int = 0
@@ -40,6 +42,8 @@ class Split:
     `moves` are (argument, bytes): the address moves by so many bytes per unit, and a part touches
     its own units of the argument only. So it does of the arguments `own`, whose addresses stay.
     All other arguments are read as a whole, but for scratch, of which every part has its own.
+    With lines of units a part begins and ends in one line, and addresses move with the units of the
+    line, but those of the arguments `along` with all units.
     """
 
     units: int
@@ -47,6 +51,12 @@ class Split:
     moves: tuple[tuple[int, int], ...] = ()
     own: tuple[int, ...] = ()
     tile: int = 1
+    along: tuple[int, ...] = ()
+
+    @property
+    def line(self) -> int:
+        """The units of a line, 0 without lines."""
+        return next((f.total for f in self.fields if f.value == "line"), 0)
 
     @classmethod
     def rows(cls, count: int, *own: int, tile: int = 1) -> Split:
@@ -60,6 +70,11 @@ class Split:
         """By units of `size` elements of the `count` elements that the parameter `member` says."""
         field = PartField(member, "count", scale=size, total=count)
         return cls(-(-count // size), (field,), tuple(moves), (), tile)
+
+    def in_rows(self, rows: int) -> Split:
+        """The same in each of so many `rows` of the result: its units are a line of every row."""
+        row = PartField("y0", "line", total=self.units), PartField("y1", "past")
+        return replace(self, units=self.units * rows, fields=(*self.fields, *row))
 
     @classmethod
     def elements(cls, count: int, *nbytes: int) -> tuple[Split, ...]:
@@ -83,6 +98,7 @@ class Split:
         """Whether every part reads of argument `read` just the units of `written` that it makes."""
         moves = dict(self.moves)
         moved = written in moves and moves.get(written) == moves.get(read)
+        moved &= (written in self.along) == (read in self.along)
         return moved or (written in self.own and read in self.own)
 
     def text(self) -> str:
@@ -90,6 +106,7 @@ class Split:
         fields = [f"{f.member}{[f.index] if f.index >= 0 else ''}={f.value}" for f in self.fields]
         moved = [f"{arg}+{step}" for arg, step in self.moves]
         by = f" by {self.tile}" if self.tile > 1 else ""
+        by += f" in lines of {self.line}" if self.line else ""
         return f"split {self.units} units{by}: {' '.join(fields)}" + "".join(
             f", {m}" for m in moved
         )

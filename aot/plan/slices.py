@@ -3,9 +3,10 @@
 
 Kernels of convolutions and pools compute a range of the rows of their result: the parameters `y0`
 and `y1` say which. Such a call becomes slices of equally many rows. Where a row is longer than the
-bound, and for calls without rows, the slices are parts as threads would make them (`Call.splits`),
-or output channels (`Call.blocks`). A vendor's region, the calls that are made row by row, control
-flow, and a call that cannot be cut are one slice each.
+bound, and for calls without rows, the slices are other parts of the result (`Call.splits`), as
+pixels of a row, or output channels (`Call.blocks`), of one row where there are rows. A vendor's
+region, the calls that are made row by row, control flow, and a call that cannot be cut are one
+slice each.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def apart(program: Program, bound: int) -> Program:
     a later slice reads, if they can be cut into rows; with 0 it is unchanged."""
 
     def changed(call: Call) -> Call:
-        if not bound or call.region != -1 or _rows(call) < 2 or _work(program, call) <= bound:
+        cut = _rows(call) > 1 or any(s.line for s in call.splits)
+        if not (bound and cut) or call.region != -1 or _work(program, call) <= bound:
             return call
         read = call.rowwise.single if call.rowwise else ()
         return replace(call, inplace=tuple(pair for pair in call.inplace if pair[1] in read))
@@ -104,14 +106,20 @@ class _Cut:
     splits: tuple[Split, ...]
 
     @property
+    def line(self) -> int:
+        """The units of which a slice is a part: all of them, or those of a row."""
+        return (self.splits[0].line if self.splits else 0) or self.units
+
+    @property
     def least(self) -> float:
         """The share of the call that the shortest slice is, from 0 to 1."""
         return min(1.0, self.tile / self.units)
 
 
 def _cut(program: Program, plan: Plan, index: int, bound: int) -> _Cut | None:
-    """How the call `index` is cut: by rows if one row meets the bound, else the way with the
-    shortest parts. None: it is made as a whole, since it is short or reads its result's place.
+    """How the call `index` is cut: by rows if one row meets the bound, else by the first way whose
+    parts meet it, else the way with the shortest parts. None: it is made as a whole, since it is
+    short or reads its result's place.
     """
     call = program.calls[index]
     work, rows = _work(program, call), _rows(call)
@@ -127,15 +135,15 @@ def _cut(program: Program, plan: Plan, index: int, bound: int) -> _Cut | None:
         if work * tile <= bound * rows:
             return found[0]
     if not (call.status or call.fetches or (shared and rows > 1)):
-        # Channels of a result with rows would gather its windows again in every slice.
-        blocks = [call.blocks] if call.blocks and not shared and rows <= 1 else []
-        ways = [*call.splits, *blocks]
-        for way in ways:
+        # Channels come last: every slice of a row's channels gathers the row's windows again.
+        blocks = [call.blocks.in_rows(rows)] if call.blocks and rows else [call.blocks]
+        for way in (*call.splits, *(b for b in blocks if b and not shared)):
             if way.without(over) == (*over,) and not (rows and way.fields == ROWS):
-                tiles = (n * way.tile for n in (PIXELS, 2))
+                tiles = (n * way.tile for n in (PIXELS, 2) if n * way.tile <= (way.line or n))
                 tile = next((n for n in tiles if n * work <= bound * way.units), way.tile)
                 found.append(_Cut(way.units, tile, (way,)))
-    best = min(found, key=lambda cut: cut.least, default=None)
+    fine = (cut for cut in found if cut.least * work <= bound)
+    best = next(fine, None) or min(found, key=lambda cut: cut.least, default=None)
     return best if best and best.least < 1 else None
 
 
@@ -173,12 +181,13 @@ def _work(program: Program, call: Call) -> int:
 def _parts(index: int, cut: _Cut, work: int, bound: int) -> Iterator[Slice]:
     """Slices of the call `index`, of as many units each as the bound allows, a tile at least."""
     units, tile = cut.units, cut.tile
-    tiles = -(-units // tile)
+    tiles = -(-cut.line // tile)
     fit = max(1, bound * units // (work * tile))
     count = -(-tiles // fit)
-    ends = [min(units, tile * (tiles * (k + 1) // count)) for k in range(count)]
-    for first, end in zip([0, *ends], ends, strict=False):
-        yield Slice(index, index, first, end, work * (end - first) // units)
+    ends = [min(cut.line, tile * (tiles * (k + 1) // count)) for k in range(count)]
+    for line in range(0, units, cut.line):
+        for first, end in zip([0, *ends], ends, strict=False):
+            yield Slice(index, index, line + first, line + end, work * (end - first) // units)
 
 
 def _tile(call: Call, rows: int, bound: int) -> int:

@@ -79,8 +79,8 @@ def _chosen(program: Program, call: Call, threads: int, by_rows: bool) -> Split 
         return None
     rows = [s for s in call.splits if any(f.member == "y0" for f in s.fields)]
     ways: Iterable[Split] = rows if rows and by_rows else call.splits
-    best = min(ways, key=lambda s: s.share(threads))
-    return best if best.share(threads) < 1 else None
+    best = min((s for s in ways if not s.line), key=lambda s: s.share(threads), default=None)
+    return best if best and best.share(threads) < 1 else None
 
 
 def _work(program: Program, call: Call) -> int:

@@ -43,7 +43,7 @@ typedef struct aot_qconv_epilogue_params {
     int32_t step, pixels;
     int32_t a_mult, b_mult, y_mult, a_shift, b_shift, y_shift, offset;
     int32_t a_zero, b_zero, sum_zero, sum_lo, sum_hi;
-    int32_t y0, y1; /* the rows of the output to make: y1 not among them */
+    int32_t y0, y1, y_row0; /* as in aot_qconv_s8_params.h: y and r point at row y_row0 */
 } aot_qconv_epilogue_params;
 
 /* The parameters of the addition. */
@@ -167,7 +167,7 @@ AOT_INLINE void aot_qconv_epilogue_pixels(int8_t *y, const void *stage, const vo
         aot_qconv_epilogue_part(&part_, all_);                                                     \
         for (image_ = 0; image_ < all_->n; ++image_) {                                             \
             const ptrdiff_t skipped_ =                                                             \
-                ((ptrdiff_t)image_ * all_->oh + all_->y0) * all_->ow * all_->step;                 \
+                ((ptrdiff_t)image_ * all_->oh + all_->y0 - all_->y_row0) * all_->ow * all_->step;  \
             int8_t *y_ = (int8_t *)(Y) + skipped_;                                                 \
             const void *r_ = aot_qconv_epilogue_at(R, skipped_, EPILOGUE);                         \
             for (part_.y0 = all_->y0; part_.y0 < all_->y1; part_.y0 = part_.y1) {                  \

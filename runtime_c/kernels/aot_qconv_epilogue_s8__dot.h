@@ -17,7 +17,7 @@ AOT_INLINE void aot_qconv_epilogue_s8__dot(int8_t *y, const int8_t *x, const int
     aot_qdot_result z;
     aot_qconv_s8_params whole;
     aot_qbinary_params add;
-    const ptrdiff_t skipped = (ptrdiff_t)p->y0 * p->ow * p->oc;
+    const ptrdiff_t skipped = (ptrdiff_t)(p->y0 - p->y_row0) * p->ow * p->oc;
     (void)stage;
     aot_qconv_epilogue_part(&whole, p);
     whole.n = p->n;

@@ -150,7 +150,7 @@ AOT_INLINE void aot_qdot_fill(uint8_t *d, const int8_t *x, const aot_qconv_s8_pa
         const int32_t last = end < p->iw ? end : p->iw;
         ptrdiff_t left = (ptrdiff_t)p->pl * p->ic, inner = (ptrdiff_t)last * p->ic;
         const ptrdiff_t skipped = left < 0 ? -left : 0; /* the row begins within the image */
-        if (row < 0 || row >= p->ih || last <= 0) {
+        if (row < 0 || row >= p->ih || last <= 0 || last + p->pl <= 0) {
             (void)memset(d, pad, (size_t)s->pitch);
             continue;
         }

@@ -402,7 +402,7 @@ AOT_INLINE void aot_qmve_prepare(aot_qmve_weights *t, const int8_t *w, const int
     t->full = oc & ~3;
     t->job.chunks = (k + 15) / 16;
     t->fast = aot_qmve_fast(shift, PC ? oc : 1, RQ, NEG);
-    for (i = 0; i < 4; ++i) {
+    for (i = PC && t->full == oc ? 4 : 0; i < 4; ++i) { /* without PC all channels read them */
         const int32_t c = t->full + i < oc ? t->full + i : oc - 1;
         t->tail_bias[i] = bias[c];
         t->tail_mult[i] = mult[PC ? c : 0];
@@ -472,7 +472,9 @@ AOT_INLINE void aot_qmve_rows(aot_qmve_weights *t, int8_t *y0, int8_t *y1, const
         aot_qmve_run(&t->job, t->fast, RQ, PC, NEG, ROWS);
         if (at == 0 && t->full != 0) {
             at = t->full;
-            aot_qmve_tail(t, values);
+            if (at < t->oc) {
+                aot_qmve_tail(t, values);
+            }
             continue;
         }
         for (i = t->full; i < t->oc; ++i) {

@@ -17,7 +17,7 @@ import aot
 from aot.cli import main
 from aot.npz import read_npz
 from needs import need
-from sliced_graphs import parts
+from sliced_graphs import columns, parts
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples/digits/digits_int8.onnx"
 BOUND = 4000
@@ -95,3 +95,15 @@ def test_parts_of_rows_have_the_bits_of_a_run(target: str, kind: type, tmp_path:
         need(BOARDS[target])
     bundle = compared(parts(kind), tmp_path, 1, name="net", target=target)
     assert any(s["end_row"] == 25 for s in bundle.manifest["slices"]["slices"])
+
+
+@pytest.mark.parametrize(("target", "kind"), SOME if os.environ.get("AOT_FULL") else SOME[:1])
+def test_parts_of_a_row_have_the_bits_of_a_run(target: str, kind: type, tmp_path: Path) -> None:
+    if target in BOARDS:
+        need(BOARDS[target])
+    bundle = compared(columns(kind), tmp_path, 700, name="net", target=target)
+    longest = {n["macs"]: 0 for n in bundle.manifest["nodes"]}
+    for part in bundle.manifest["slices"]["slices"]:
+        macs = bundle.manifest["nodes"][part["call"]]["macs"]
+        longest[macs] = max(longest[macs], part["macs"])
+    assert all(2 * part <= macs for macs, part in longest.items() if macs > 700), longest

@@ -40,10 +40,13 @@ def test_no_beat_is_late(target: str, ways: tuple[str, ...], tmp_path: Path) -> 
 
 @pytest.mark.skipif(not FULL, reason="AOT_FULL is not set")
 @pytest.mark.parametrize("target", TARGETS)
-def test_no_beat_is_late_beside_kws(target: str, models_folder: Path, tmp_path: Path) -> None:
-    """A row of this network has more multiplications than a slice may have."""
-    kws = models_folder / "mlperf_kws_int8.onnx"
-    for way, image in images(kws, tmp_path, target, 10, "RUN", "STEP").items():
+@pytest.mark.parametrize(("network", "runs"), [("kws", 100), ("ic", 20)])
+def test_no_beat_is_late_beside_others(
+    network: str, runs: int, target: str, models_folder: Path, tmp_path: Path
+) -> None:
+    """Rows of these networks have more multiplications than a slice may have."""
+    model = models_folder / f"mlperf_{network}_int8.onnx"
+    for way, image in images(model, tmp_path, target, 10, "RUN", "STEP").items():
         seen = beats(image, target)
         assert (way, seen.beats, seen.late, seen.wrong) == (way, 10_000, 0, 0)
-        assert seen.runs > 100
+        assert seen.runs > runs

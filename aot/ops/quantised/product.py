@@ -280,7 +280,8 @@ def record(
             pixels = stage_pixels(c, size, shape.ow, call.scratch)
             operands += [r if more.pieces is None else c.const(more.pieces, "pieces")]
             operands += [c.scratch(size * pixels if call.staged else 0, "stage")]
-            fields = {**shape.sizes(), "pixels": pixels, **more.fields, "y0": 0, "y1": shape.oh}
+            fields = {**shape.sizes(), "pixels": pixels, **more.fields}
+            fields |= {"y0": 0, "y1": shape.oh, "y_row0": 0}
             # x is read again for later positions, r only where the result is written.
             place = r if r is not None and m.r.ir is not m.x.ir else None
         rowwise = shape.rowwise(*[7] * behind)
@@ -292,7 +293,7 @@ def record(
             inplace=[] if place is None else [(made, place)],
             macs=shape.macs,
             rowwise=rowwise if call.rows_apart and rq != SUMS else None,
-            splits=shape.splits(*[7] * (behind and more.pieces is None)),
+            splits=shape.splits(call, *[7] * (behind and more.pieces is None)),
             blocks=None if rq == SUMS else shape.blocks(call, *[7] * behind),
         )
 

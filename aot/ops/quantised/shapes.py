@@ -96,8 +96,9 @@ class QConv:
         most = 2 if self.simd == "dsp" and not others else 1
         return Rowwise(self.oh, (0, *others), window, fields, most=most)
 
-    def splits(self, *others: int) -> tuple[Split, ...]:
-        """How the kernel is cut: by rows, of which arguments `others` are read likewise.
+    def splits(self, call: QCall, *others: int) -> tuple[Split, ...]:
+        """How the kernel of the plan `call` is cut: by rows, of which arguments `others` are read
+        likewise, and by pixels of a row, two where the kernel makes several at once.
 
         The rows of a matrix product are the pixels of one row. Where windows are the pixels
         themselves, parts of all pixels are rows of their own.
@@ -108,11 +109,29 @@ class QConv:
         by_rows = Split.rows(self.oh, *others)
         steps = {self.n, self.kh, self.kw, self.sw, self.sh if self.oh > 1 else 1}
         if steps != {1} or (self.pt, self.pl, self.iw) != (0, 0, self.ow):
-            return (by_rows,)
+            # Helium makes windows that overlap from shared columns: a part copies those it shares.
+            most = 8 if self.simd == "mve" else 2
+            tile = min(call.instance.get("P", most), most, self.ow)
+            # With dot products strided windows of one pixel have scratch for a whole row only.
+            fits = self.n == 1 < self.ow and (self.vlen == 1 or self.kh * self.kw > 1)
+            return (by_rows, self.columns(tile, *others)) if fits else (by_rows,)
         one = Split.pieces("ow", self.oh * self.ow, [*rows, *((k, self.oc) for k in others)])
         fields = (*one.fields, replace(one.fields[0], member="iw"), PartField("y1", "one"))
         one = replace(one, fields=fields)
         return (by_rows, one) if self.oh > 1 else (one,)
+
+    def columns(self, tile: int, *others: int) -> Split:
+        """How the kernel is cut by pixels of a row, of which a part begins at a multiple of `tile`.
+        A part is an image of less width, whose windows begin further to the right.
+        """
+        moves = ((0, self.oc * self.nbytes), *((k, self.oc) for k in others))
+        fields = (
+            PartField("ow", "count"),
+            PartField("pl", "less", scale=self.sw),
+            PartField("y_row0", "line", total=self.ow),
+        )
+        one = Split(self.ow, fields, moves, (), tile, (0, *others))
+        return one.in_rows(self.oh)
 
     def blocks(self, call: QCall, *others: int) -> Split | None:
         """How the kernel is cut by output channels: units are as many channels as the plan `call`
