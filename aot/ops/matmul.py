@@ -18,7 +18,7 @@ from aot.ir.value_traits import Dequantises
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import MatMulShape
 from aot.ops.fused import Fused, fuse, with_bounds
-from aot.ops.matmul_views import Strided, fold_batch, three
+from aot.ops.matmul_views import Strided, batches, three
 from aot.ops.registry import op, portable
 from aot.partition.cost.costs import Shape, multiplications
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
@@ -132,14 +132,6 @@ def views_of(m: Match) -> tuple[Strided, Strided, Strided]:
     return a.matrix(row=True), b.matrix(row=False), y
 
 
-def batches(a: Strided, b: Strided, y: Strided) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """(sizes, [strides of a, b, y]) of the batch axes, merged where all operands allow; in
-    elements.
-    """
-    sizes = y.shape[:-2]
-    return fold_batch(sizes, [v.broadcast(sizes) for v in (a, b, y)])
-
-
 def record_views(
     c: Recorder,
     m: Match,
@@ -184,19 +176,23 @@ def record_views(
 
 
 def record_general(c: Recorder, m: Match, node: NodeRef) -> None:
-    """Record aot_matmul_DTYPE_ref: y = alpha * a @ b + beta * c, of any type, by scalar loops.
+    """Record aot_matmul_DTYPE_ref: y = alpha * a @ b + beta * c, of any type.
 
-    `node` is the MatMul or Gemm of the match; a Gemm's transpositions are strides. Batch axes are
-    merged to three at most, which MatMul broadcasts; the addend `c` [m, n] repeats along axes of 1.
-    Strides are in elements.
+    `node` is the MatMul or Gemm of the match; a Gemm's transpositions are strides, but constant
+    weights are transposed here, so that vectors take neighbours. Batch axes are merged to three at
+    most, which MatMul broadcasts; the addend `c` [m, n] repeats along axes of 1. Strides are in
+    elements.
     """
     a, b, y = views_of(m)
     addend = m.values.get("c")
     alpha = beta = 1.0
+    weights: ValueRef | Handle = m.b
     if node.op_type == "Gemm":
         a = a.permuted((1, 0)) if node.attr("transA", 0) else a
         b = b.permuted((1, 0)) if node.attr("transB", 0) else b
         alpha, beta = float(node.attr("alpha", 1.0)), float(node.attr("beta", 1.0))
+        if m.b.data is not None and b.strides[-1] != 1 and not stored_as_given(m.b.ir):
+            weights, b = c.const(m.b.data.T.copy(), "w"), Strided.contiguous(b.shape)
     sizes, (sa, sb, sy) = batches(a, b, y)
     cs: tuple[int, ...] = (0, 0)
     if addend is not None:
@@ -224,7 +220,7 @@ def record_general(c: Recorder, m: Match, node: NodeRef) -> None:
     )
     macs = math.prod(y.shape) * a.shape[-1]
     kernel = f"aot_matmul_{m.a.dtype.short}_ref"
-    c.call(kernel, m.y, m.a, m.b, addend, params, macs=macs)
+    c.call(kernel, m.y, m.a, weights, addend, params, macs=macs)
 
 
 def folds(m: Match) -> Iterator[tuple[bool, str]]:
@@ -252,7 +248,7 @@ def matmul_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @matmul.lower
 def matmul_kernel(c: Recorder, m: Match) -> None:
-    """Record a MatMul by the packed kernel, by the kernel on views, or by scalar loops."""
+    """Record a MatMul by the packed kernel, by the kernel on views, or by the general one."""
     if packed(m, m.root):
         record_packed(c, m, m.root, NO_ACT)
     elif m.a.dtype is F32 and contiguous_rows(m):
@@ -272,7 +268,7 @@ def gemm_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @gemm.lower
 def gemm_kernel(c: Recorder, m: Match) -> None:
-    """Record a Gemm by the packed kernel, or by scalar loops."""
+    """Record a Gemm by the packed kernel, or by the general one."""
     if packed(m, m.root):
         record_packed(c, m, m.root, NO_ACT)
     else:
@@ -424,7 +420,8 @@ def gemm_cases() -> Iterator[Case]:
     yield case(f32(3, 20), f32(18, 20), transB=1)
     yield case(f32(3, 20), f32(20, 18), f32(3, 18), const=(1,))
     yield case(f32(3, 4), f32(4, 5), f32(1), const=(1, 2))
-    yield case(f32(2, 4).astype(np.float64), f32(4, 5).astype(np.float64), rtol=1e-7)
+    wide = [f32(*shape).astype(np.float64) for shape in ((5, 7), (37, 7), (37,))]
+    yield case(*wide, const=(1,), transB=1, alpha=0.5, beta=2.0, rtol=1e-7)
 
 
 @dynamic("MatMul")

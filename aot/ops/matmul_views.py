@@ -72,6 +72,14 @@ def fold_batch(sizes: Dims, strides: Sequence[Dims]) -> tuple[Dims, list[Dims]]:
     return tuple(out), [tuple(s) for s in steps]
 
 
+def batches(a: Strided, b: Strided, y: Strided) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """(sizes, [strides of a, b, y]) of the batch axes, merged where all operands allow; in
+    elements.
+    """
+    sizes = y.shape[:-2]
+    return fold_batch(sizes, [v.broadcast(sizes) for v in (a, b, y)])
+
+
 def three(values: Dims, fill: int) -> tuple[int, int, int]:
     """`values` (at most three) at the end of three numbers, with `fill` before them."""
     padded = [fill] * (3 - len(values)) + list(values)

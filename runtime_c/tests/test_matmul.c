@@ -244,12 +244,44 @@ static void test_q4(int m, int n, int k, int block, int tile) {
             CLOSE;                                                                                 \
         }                                                                                          \
     }
-REFERENCE(f32, float, double, close_at("y", i, (double)y[i], want, 2e-6, 0.0))
-REFERENCE(f64, double, double, close_at("y", i, y[i], want, 1e-14, 0.0))
-REFERENCE(s32, int32_t, uint32_t, same_at("y", i, y[i], (int32_t)want))
-REFERENCE(s64, int64_t, uint64_t, same_at("y", i, y[i], (int64_t)want))
-REFERENCE(u32, uint32_t, uint32_t, same_at("y", i, y[i], want))
-REFERENCE(u64, uint64_t, uint64_t, same_at("y", i, (int64_t)y[i], (int64_t)want))
+/* Rows of b are contiguous: tiles, and what is left of them, add in the order of one sum. */
+#define DENSE(SHORT, T, TW, SAME)                                                                  \
+    static void dense_##SHORT(int m, int n, int with_c) {                                          \
+        const int k = 9;                                                                           \
+        const aot_matmul_##SHORT##_ref_params p = {m,   n,   k,     {1, 1, 1}, {0},   {0},         \
+                                                   {0}, {0}, k + 1, 1,         n + 2, 1,           \
+                                                   n,   1,   n + 3, 1,         2.0,   -3.0};       \
+        T *a = NEW(T, m * (k + 1)), *b = NEW(T, k * (n + 2)), *c = NEW(T, m * n);                  \
+        T *y = NEW(T, m * (n + 3));                                                                \
+        check_case("matmul of %s by tiles, [%d, %d], c %d", #SHORT, m, n, with_c);                 \
+        for (int i = 0; i < m * (k + 1); ++i) {                                                    \
+            a[i] = (T)check_integer(0, 1 << 10);                                                   \
+        }                                                                                          \
+        for (int i = 0; i < k * (n + 2); ++i) {                                                    \
+            b[i] = (T)check_integer(0, 1 << 10);                                                   \
+        }                                                                                          \
+        for (int i = 0; i < m * n; ++i) {                                                          \
+            c[i] = (T)check_integer(0, 1 << 10);                                                   \
+        }                                                                                          \
+        aot_matmul_##SHORT##_ref(y, a, b, with_c ? c : NULL, &p);                                  \
+        for (int i = 0; i < m * n; ++i) {                                                          \
+            TW want = 0;                                                                           \
+            for (int t = 0; t < k; ++t) {                                                          \
+                want += (TW)a[i / n * (k + 1) + t] * (TW)b[t * (n + 2) + i % n];                   \
+            }                                                                                      \
+            want = 2 * want - (with_c ? 3 * (TW)c[i] : 0);                                         \
+            same_at("y", i, (int64_t)y[i / n * (n + 3) + i % n], (int64_t)(T)want);                \
+        }                                                                                          \
+        check_free();                                                                              \
+    }
+
+#define EACH(SHORT, T, TW, CLOSE) REFERENCE(SHORT, T, TW, CLOSE) DENSE(SHORT, T, TW, CLOSE)
+EACH(f32, float, double, close_at("y", i, (double)y[i], want, 2e-6, 0.0))
+EACH(f64, double, double, close_at("y", i, y[i], want, 1e-14, 0.0))
+EACH(s32, int32_t, uint32_t, same_at("y", i, y[i], (int32_t)want))
+EACH(s64, int64_t, uint64_t, same_at("y", i, y[i], (int64_t)want))
+EACH(u32, uint32_t, uint32_t, same_at("y", i, y[i], want))
+EACH(u64, uint64_t, uint64_t, same_at("y", i, (int64_t)y[i], (int64_t)want))
 
 /* "bij,bjk,k->bki": three operands, a sum over j; with fewer operands the others are 1. */
 static void test_einsum(int operands) {
@@ -404,6 +436,15 @@ int main(void) {
         reference_s64(c);
         reference_u32(c);
         reference_u64(c);
+        for (int i = 0; i < 6; ++i) {
+            const int m = i % 2 ? 6 : 3, n = i / 2 ? i / 4 ? 64 : 43 : 8;
+            dense_f32(m, n, c);
+            dense_f64(m, n, c);
+            dense_s32(m, n, c);
+            dense_s64(m, n, c);
+            dense_u32(m, n, c);
+            dense_u64(m, n, c);
+        }
         test_panels(c);
     }
     for (int n = 0; n < 6; ++n) {
