@@ -46,6 +46,14 @@ AOT_INLINE float aot_cast_from_f16(uint16_t h) {
 AOT_INLINE uint16_t aot_cast_to_f16(float x) {
     const uint32_t u = aot_cast_bits(x), sign = (u >> 16) & 0x8000U, mag = u & 0x7FFFFFFFU;
     uint32_t h;
+#if defined(AOT_VLEN) && AOT_VLEN > 1
+    /* The same bits without branches, which compilers make vectors of: one half added to what is
+     * subnormal as a float16 rounds it to a multiple of 2^-24. */
+    h = aot_cast_bits(aot_cast_float(mag) + 0.5F) - 0x3F000000U;
+    h = mag >= 0x38800000U ? aot_cast_round(mag - 0x38000000U, 13) : h;
+    h = mag >= 0x477FF000U ? 0x7C00U : h;
+    h = mag > 0x7F800000U ? 0x7E00U : h;
+#else
     if (mag > 0x7F800000U) {
         h = 0x7E00U; /* NaN */
     } else if (mag >= 0x477FF000U) {
@@ -57,6 +65,7 @@ AOT_INLINE uint16_t aot_cast_to_f16(float x) {
     } else {
         h = aot_cast_round((mag & 0x7FFFFFU) | 0x800000U, 126U - (mag >> 23));
     }
+#endif
     return (uint16_t)(sign | h);
 }
 AOT_INLINE float aot_cast_from_bf16(uint16_t h) {
