@@ -167,6 +167,20 @@ def test_a_reshape_between_rows_ends_a_run() -> None:
     ]
 
 
+def test_channels_scaled_by_an_average_end_a_run() -> None:
+    """All rows decide how channels are scaled: the call that scales waits for them."""
+    net = Net(x=(np.float32, (1, 4, 8, 6)))
+    y = net.add("Sin", net.add("Neg", "x"))
+    mean = net.add("GlobalAveragePool", y)
+    weights = net.const(np.ones((4, 4, 1, 1), np.float32))
+    scaled = net.add("Mul", y, net.add("Sigmoid", net.add("Conv", mean, weights)))
+    asked = Options(name="net", target="cortex-m4", objective="ram")
+    compiled = compile_model(net.model(**{scaled: np.float32}), asked)
+    reasons = [b.reason for b in runs_of(compiled.program)[1]]
+    assert any(r.endswith(": its result is one row") for r in reasons)
+    assert ": every row needs " in reasons[-1] and reasons[-1].endswith(", which is one row")
+
+
 def test_planted_faults(network: tuple[Program, Plan]) -> None:
     """Rows on other rows that are needed, one place too few, rows read before they are made,
     delay lines that are too short, sums that are lost or not taken."""

@@ -30,7 +30,7 @@ def obstacle(program: Program, call: Call) -> str:
     if call.backend != "c" and (why := _vendors_obstacle(call)):
         return f"a call of {call.backend} takes whole tensors: {why}"
     if rowwise is None:
-        return f"{call.kernel} takes whole tensors"
+        return f"{call.kernel} takes whole tensors{_of_one_row(program, call)}"
     if not writes_once(call):
         return f"{call.kernel} has several results"
     if rowwise.window is not None and rowwise.window.span > MOST_SPAN:
@@ -62,6 +62,17 @@ def _vendors_obstacle(call: Call) -> str:
     if call.beyond:
         return f"{call.kernel} reads past their end"
     return "" if call.rowwise else f"{call.kernel} declares no windows of rows"
+
+
+def _of_one_row(program: Program, call: Call) -> str:
+    """What the reason adds for a call that makes or reads one row, of all rows of an average."""
+    shapes = {a.tensor: program.tensors[a.tensor].shape for a in call.pointers()}
+    made = next((shapes[n] for n in call.writes()), ())
+    if len(made) > 2 and made[2] == 1:
+        return ": its result is one row"
+    read = (n for n in call.reads() if len(shapes[n]) == len(made) > 2 and shapes[n][2] == 1)
+    one = next((n for n in read if program.tensors[program.base(n)[0]].role is Role.TEMP), "")
+    return f": every row needs {one}, which is one row" if one else ""
 
 
 def row_counts(call: Call) -> Iterator[tuple[int, int]]:
