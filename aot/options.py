@@ -20,6 +20,7 @@ Objective = Literal["latency", "ram", "flash", "energy"]
 Accuracy = Literal["strict", "normal", "fast"]
 Specialise = Literal["none", "hot", "all"]
 Requant = Literal["onnx", "tflite"]
+Arena = Literal["one", "split"]
 
 #: Stages in order; `--dump-after` takes one of them.
 STAGES = ("load", "normalise", "partition", "lower", "schedule", "plan")
@@ -64,6 +65,7 @@ class Options:
     outputs that the next run gets for them. `cut_inputs` and `cut_outputs` are values between which
     lies the part to compile. `ram`, `flash` and `stack` are budgets in bytes
     (text as "16K" becomes bytes), None without one. `io` "" is the target's own (boards "arena").
+    `arena` "split" uses several memories of a board for the arena, where one is too small.
     `push` is an input that comes by rows. `package` are build systems of PACKAGES. `slice_macs`
     bounds the slices of NAME_step, 0 for none. `single_file` adds the bundle as one C file.
     `compiler` is the C compiler that CMake is given: `zig`, a name or a path; "" leaves it to CC
@@ -99,6 +101,7 @@ class Options:
     specialise: Specialise = "hot"
     threads: int = 1
     io: str = ""
+    arena: Arena = "one"
     push: str = ""
     weights: str = "embedded"
     max_string: int = MAX_STRING
@@ -146,6 +149,10 @@ class Options:
         _one_of("--objective", self.objective, get_args(Objective))
         if self.io:
             _one_of("--io", self.io, ("caller", "arena"))
+        _one_of("--arena", self.arena, get_args(Arena))
+        if self.arena == "split" and self.package:
+            what = "--arena split with --package: projects of other build systems have one arena"
+            raise UnsupportedError(what, hint="leave --arena away")
         if self.push and self.slice_macs:
             what = f"--push {self.push} with --slice-macs {self.slice_macs}"
             raise UnsupportedError(what, hint="rows cut a run already; leave --slice-macs out")
@@ -220,6 +227,7 @@ class Settings(TypedDict, total=False):
     specialise: Specialise
     threads: int
     io: Literal["", "caller", "arena"]
+    arena: Arena
     push: str
     weights: str
     max_string: int

@@ -35,7 +35,7 @@ from aot.plan.code_size import code_parts
 from aot.plan.compiled import Compiled
 from aot.plan.fallback import make_fallbacks
 from aot.plan.levels import Level, check_alike, check_levels
-from aot.plan.plan_program import plan_programs, within_ram
+from aot.plan.plan_program import in_memories, plan_programs, within_ram
 from aot.plan.slices import note, sliced
 from aot.plan.threads import check_threads
 from aot.target import Target, load_target, widths
@@ -92,7 +92,8 @@ def _planned(
     """The program called `name` for one level of the CPU, with the plan that needs least."""
     plans = plan_programs(name, graph, partition, widths(target, options), options, stage)
     chip, program, plan = min(plans, key=lambda trial: trial[2].arena_bytes)
-    return Level(chip, *within_ram(program, plan, chip, options))
+    program, plan = within_ram(program, plan, chip, options)
+    return Level(chip, program, in_memories(program, plan, chip, options))
 
 
 def partition_model(

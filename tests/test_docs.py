@@ -42,6 +42,7 @@ EXECUTED = (
     "docs/control-flow.md",
     "docs/streaming.md",
     "docs/weights.md",
+    "docs/memories.md",
     "docs/several-models.md",
     "docs/step.md",
     "docs/rtos.md",
@@ -64,7 +65,7 @@ NEEDS = {
     page: ("arm-none-eabi-gcc", "qemu-system-arm")
     for page in (
         *("docs/new-target.md", "docs/accel.md", "docs/cmsis_nn.md", "docs/report.md"),
-        *("docs/ethos_u.md", "docs/tutorial/firmware.md"),
+        *("docs/ethos_u.md", "docs/tutorial/firmware.md", "docs/memories.md"),
     )
 }
 PAGES = sorted(

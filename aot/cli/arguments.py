@@ -159,6 +159,8 @@ _STATES = (
     ),
 )
 
+_SPLIT = "keep the arena of a board in one memory, or in several where one is too small (one)"
+_ARENA = _row("--arena", choices=("one", "split"), default="one", help=_SPLIT)
 _QUALITY: tuple[Argument, ...] = (
     "kernels and arithmetic",
     _objective("; energy needs a vendor"),
@@ -207,6 +209,7 @@ _QUALITY: tuple[Argument, ...] = (
         help="where inputs and outputs live: your buffers, or the arena (hosts caller, boards "
         "arena)",
     ),
+    _ARENA,
     _row(
         "--push",
         metavar="X",
@@ -374,6 +377,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
             help="all that keeps the model from being compiled, and where to cut it",
         ),
         _objective("; ram also lists calls by rows"),
+        _ARENA,
         *_TARGET,
         *_BACKENDS,
         *_PINS,

@@ -18,6 +18,7 @@ from aot.errors import UsageError, clip, counted, one_line, shell_word
 from aot.options import Options
 from aot.partition.annotate import regions_from_toml
 from aot.plan.compiled import Compiled
+from aot.tools.size import parts_of
 
 #: Bytes of constants from which a file of their own is offered.
 MANY_BYTES = 256 << 20
@@ -106,6 +107,7 @@ def options_of(args: argparse.Namespace) -> Options:
         push=given.get("push", ""),
         weights=given.get("weights", "embedded"),
         requant=given.get("requant", "onnx"),
+        arena=given.get("arena", "one"),
         specialise=given.get("specialise", "hot"),
         max_string=given.get("max_string", Options().max_string),
         max_sequence=given.get("max_sequence", Options().max_sequence),
@@ -156,9 +158,11 @@ def text_of(summary: dict[str, Any]) -> str:
     """The outcome in a line."""
     memory = summary["memory"]
     best = ", optimal" if memory.get("optimal") else ""
+    several = ", ".join(f"{name} {size}" for name, size in parts_of(memory))
+    parts = f" ({several})" if several else ""
     return (
         f"{summary['name']}: {counted(summary['calls'], 'call')}, "
         f"{summary['macs'] / 1e6:.1f} M MACs, arena "
-        f"{memory['arena_bytes']} bytes{best}, constants {memory['constants_bytes']} bytes, "
+        f"{memory['arena_bytes']} bytes{best}{parts}, constants {memory['constants_bytes']} bytes, "
         f"for {summary['cpu']}"
     )

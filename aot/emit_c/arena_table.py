@@ -70,7 +70,15 @@ def place_text(program: Program, plan: Plan, name: str, states: Sequence[StatePl
             return f"arena + {program.name.upper()}_STATE_{number}" + (
                 f" + {offset - state.offset}" if offset > state.offset else ""
             )
-    return f"arena + {offset}"
+    part, inside = plan.at(offset)
+    return f"{arena_of(program, plan, part)} + {inside}"
+
+
+def arena_of(program: Program, plan: Plan, part: int) -> str:
+    """The C expression for the arena in the memory of part `part`; `arena` is the first."""
+    return (
+        f"{program.name.upper()}_IN_{plan.parts[part].memory.upper()}(arena)" if part else "arena"
+    )
 
 
 def spell_arena(
@@ -90,18 +98,20 @@ def spell_arena(
     if not used:
         return []
     calls = _calls(program)
-    rows = [("offset", "bytes", "calls", "value")]
+    several = bool(plan.parts)
+    rows = [(*["memory"] * several, "offset", "bytes", "calls", "value")]
     for name in used:
         tensor = program.tensors[name]
         first, last = _live(program, plan, calls, name)
         what = f"{macros.buffer(program, name)}: {kind(tensor)}{_more(program, tensor)}"
-        offset = arena_offset(program, plan, name)
-        rows.append((str(offset), str(tensor.nbytes), f"{first}-{last}", what))
-    widths = [max(len(r[k]) for r in rows) for k in range(3)]
+        part, offset = plan.at(arena_offset(program, plan, name) or 0)
+        where = [p.memory for p in plan.parts[part : part + 1]]
+        rows.append((*where, str(offset), str(tensor.nbytes), f"{first}-{last}", what))
+    widths = [max(len(r[k]) for r in rows) for k in range(len(rows[0]) - 1)]
     head = f"The arena of {program.name}: {plan.arena_bytes} bytes. Values, and the first and last"
     lines = [f"{head} call that needs each."]
     lines += [
-        "  ".join([*(t.rjust(w) for t, w in zip(r, widths, strict=False)), r[3]]) for r in rows
+        "  ".join([*(t.rjust(w) for t, w in zip(r, widths, strict=False)), r[-1]]) for r in rows
     ]
     states = state_places(program, plan) or () if program is root else ()
     defined = [

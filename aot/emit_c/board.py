@@ -10,7 +10,7 @@ from aot.emit_c.resources import runtime_c
 from aot.emit_c.write import File
 from aot.errors import TargetError
 from aot.plan.board_memory import Needs, Placement, place
-from aot.target import Target
+from aot.target import Memory, Target
 
 #: Sections are small so that the linker drops what an image does not use; debug information is
 #: not loaded, and names the line of a fault.
@@ -57,9 +57,15 @@ def section_definitions(target: Target, needs: Needs) -> str:
         return ""
     placed = place(target, needs)
     sections = {"AOT_ARENA_ATTR": placed.arena.section or ARENA}
+    sections |= {f"AOT_ARENA_ATTR_{m.name.upper()}": _arena_of(m) for m in placed.others}
     if placed.hot is not None:
         sections["AOT_HOT"] = placed.hot.section or HOT_CODE
     return " ".join(f'"{n}=AOT_SECTION(\\"{s}\\")"' for n, s in sections.items())
+
+
+def _arena_of(memory: Memory) -> str:
+    """The section of the part of the arena that is in a memory besides the first."""
+    return memory.section or f"{ARENA}_{memory.name}"
 
 
 def linker_script(
@@ -86,6 +92,11 @@ def linker_script(
         data=data,
         arena=arena,
         arena_section=arena_section,
+        others="".join(
+            f"    .arena_{m.name} (NOLOAD) : ALIGN(16) {{\n        *({_arena_of(m)})\n"
+            f"        . = ALIGN(8);\n        aot_arena_{m.name}_end = .;\n    }} > {m.name}\n\n"
+            for m in placed.others
+        ),
         own=f" *({section} {section}.*)" if section else "",
         stack=placed.stack.name,
         hot=_hot(placed),
@@ -115,7 +126,9 @@ _HOT = """\
 
 def _room(placed: Placement) -> str:
     """The check that nothing has grown into the stack."""
-    ends = {placed.data.name: "aot_data_limit", placed.arena.name: "aot_arena_end"}
+    # Where one memory has several of them, variables come last.
+    ends = {m.name: f"aot_arena_{m.name}_end" for m in placed.others}
+    ends |= {placed.arena.name: "aot_arena_end", placed.data.name: "aot_data_limit"}
     end = ends.get(placed.stack.name)
     if end is None:
         return ""
@@ -185,7 +198,7 @@ SECTIONS {{
         aot_arena_end = .;
     }} > {arena}
 
-    .bss (NOLOAD) : ALIGN(8) {{
+{others}    .bss (NOLOAD) : ALIGN(8) {{
         aot_bss_start = .;
         *(.sbss .sbss.* .bss .bss.* COMMON)
         . = ALIGN(8);

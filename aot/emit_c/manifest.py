@@ -190,7 +190,7 @@ def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
     """
     caller = interface.inputs(program) + interface.outputs(program)
     constants = place_constants(program, target.byte_order)
-    needs = needs_of(program, plan.arena_bytes, constants.nbytes)
+    needs = needs_of(program, plan, constants.nbytes)
     return {
         "arena_bytes": plan.arena_bytes,
         "lower_bound_bytes": plan.lower_bound_bytes,
@@ -198,10 +198,20 @@ def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
         "optimal": plan.optimal,
         "schedule_optimal": plan.schedule_optimal,
         "io_bytes": sum(t.nbytes for t in caller if t.role is not Role.TEMP),
-        "static_bytes": static_bytes(program, target.pointer_bits // 8),
+        "static_bytes": static_bytes(program, target.pointer_bits // 8, len(plan.parts)),
         "constants_bytes": constants.nbytes,
         "alignment": plan.alignment,
-        "memories": [{"name": "arena", "bytes": plan.arena_bytes}],
+        "memories": [
+            {
+                "name": p.memory,
+                "bytes": p.bytes,
+                "offset": p.begin,
+                "speed": p.cost,
+                "traffic_bytes": p.traffic,
+            }
+            for p in plan.parts
+        ]
+        or [{"name": "arena", "bytes": plan.arena_bytes}],
         **({"places": record(target, needs)} if target.board else {}),
         **_apart(program, plan),
         # Constants that have an owner are in the files of that vendor.

@@ -338,7 +338,7 @@ def _frame_check(stack: int | None) -> str:
 
 def _needs(program: Program, plan: Plan, constants: Constants, memory: int) -> Needs:
     """The bytes that the board's memories must hold; `memory` are those of vendors' variables."""
-    needs = needs_of(program, plan.arena_bytes, constants.nbytes)
+    needs = needs_of(program, plan, constants.nbytes)
     return replace(needs, io=needs.io + memory)
 
 
@@ -376,6 +376,10 @@ def _values(
         "halfway": interface.halfway(program),
         "owner": name,
         "arena_bytes": plan.arena_bytes,
+        "arenas": [
+            {"memory": p.memory, "MEMORY": p.memory.upper(), "bytes": p.bytes, "begin": p.begin}
+            for p in plan.parts
+        ],
         "portable_bytes": portable_bytes(plan, fallbacks),
         "ffi": "" if target.board else f" src/{program.name}_ffi.c",
         "left_out": " || ".join(f"defined({w})" for w in left_out(vendors.parts)),

@@ -83,6 +83,8 @@ def spell_trace(program: Program, plan: Plan) -> str:
         first_row.append(str(len(rows)))
         first_part.append(str(len(parts)))
     name = program.name
+    # The sanitizer of hosts watches one arena, boards with several have none.
+    base = f"{name}_at(arena, w->offset) - w->offset" if plan.parts else "arena"
     told = (f"{name}_trace_user", "call", "k", "w->tensor", "base + w->offset", "w->bytes")
     return f"""\
 /* SPDX-License-Identifier: MIT-0 */
@@ -114,7 +116,7 @@ static inline void {name}_after(int32_t call, unsigned char *arena, unsigned cha
     if ({name}_trace_fn != NULL) {{
         for (i = {name}_first_write[call]; i < {name}_first_write[call + 1]; ++i) {{
             const aot_trace_write *w = &{name}_writes[i];
-            const unsigned char *base = w->output < 0 ? arena : out[w->output];
+            const unsigned char *base = w->output < 0 ? {base} : out[w->output];
             const int32_t k = i - {name}_first_write[call];
 {ctext.call(f"{name}_trace_fn", told)}
         }}

@@ -63,6 +63,7 @@ def check_plan(program: Program, plan: Plan) -> None:
         raise InternalError(
             f"arena of {plan.arena_bytes} bytes is below its bound {plan.lower_bound_bytes}"
         )
+    _check_parts(plan)
     for name, place in plan.placements.items():
         if name not in program.tensors:
             raise InternalError(f"the plan places {name}, which does not exist")
@@ -89,6 +90,27 @@ def check_plan(program: Program, plan: Plan) -> None:
         kept = name in program.kept or name in (*program.outputs, *_shapes(program))
         if kept and (stranger := owners.stranger(begin, end, left)) is not None:
             raise InternalError(f"{name} does not hold after the run: {stranger or 'not written'}")
+
+
+def _check_parts(plan: Plan) -> None:
+    """The parts of an arena in several memories follow each other and end with it."""
+    end = 0
+    for part in plan.parts:
+        if part.begin < end or part.begin % plan.alignment or not 0 <= part.head <= part.bytes:
+            raise InternalError(f"the arena of {part.memory} at {part.begin} is out of place")
+        end = part.begin + part.bytes
+    if plan.parts and end != plan.arena_bytes:
+        raise InternalError(f"the arenas end at {end}, not at {plan.arena_bytes}")
+
+
+def _bounds(plan: Plan, memory: str) -> tuple[int, int]:
+    """(first byte, end) of what tensors may take of the arena in `memory`."""
+    whole = [("arena", 0, plan.arena_bytes)]
+    parts = [(p.memory, p.begin + p.head, p.begin + p.bytes) for p in plan.parts]
+    for name, begin, end in parts or whole:
+        if name == memory:
+            return begin, end
+    raise InternalError(f"the arena has no part in {memory}")
 
 
 def _check_arenas(program: Program, call: Call) -> None:
@@ -153,11 +175,12 @@ def _check_place(
     """
     owner, distance = root
     name = tensor.name
-    if owner.role not in (Role.TEMP, Role.SCRATCH) or memory != "arena":
+    if owner.role not in (Role.TEMP, Role.SCRATCH):
         raise InternalError(f"{name} ({owner.role.value}) is placed in {memory}")
-    if offset < 0 or offset + tensor.nbytes > plan.arena_bytes:
+    begin, end = _bounds(plan, memory)
+    if offset < begin or offset + tensor.nbytes > end:
         raise InternalError(
-            f"{name} at {offset} with {tensor.nbytes} bytes leaves the arena of {plan.arena_bytes}"
+            f"{name} at {offset} with {tensor.nbytes} bytes leaves the arena of {end}"
         )
     align = tensor.align if tensor is owner else tensor.dtype.nbytes
     if offset % align or plan.alignment % (owner.align if tensor is owner else 1):
@@ -195,7 +218,7 @@ def _touches(
             raise InternalError(f"call {step} ({call.kernel}): {arg.tensor} has no place")
         nbytes = program.tensors[arg.tensor].nbytes
         begin, end = place.offset + arg.begin, place.offset + nbytes
-        if arg.access is Access.READ and end + call.beyond > plan.arena_bytes:
+        if arg.access is Access.READ and end + call.beyond > _bounds(plan, place.memory)[1]:
             raise InternalError(f"call {step} ({call.kernel}) reads {arg.tensor} past the arena")
         found.append(_Touch(index, arg.tensor, owner.name, begin, end, arg.access))
     return found

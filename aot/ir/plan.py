@@ -20,6 +20,22 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """`bytes` of the arena that are in the memory called `memory`, from byte `begin` on.
+
+    The first `head` bytes hold no tensor. An access costs `cost`, relative to the fastest memory;
+    the calls of a run read and write `traffic` bytes there.
+    """
+
+    memory: str
+    begin: int
+    bytes: int
+    head: int
+    cost: float
+    traffic: int
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The arena of one program. All sizes in bytes.
 
@@ -31,6 +47,9 @@ class Plan:
     order needs less. `inplace` are the permissions used. Inputs and outputs that are not in the
     arena are the caller's memory (`io_bytes`), constants are in no plan. `rows` are the offsets of
     the rows of tensors that a segment has as rows only, in `placements` no more.
+
+    An arena in several memories has `parts`, which follow each other: places name their memory, and
+    all offsets count from the start of the first part.
     """
 
     placements: Mapping[str, Place]
@@ -44,6 +63,12 @@ class Plan:
     inplace: tuple[Sharing, ...] = ()
     live: Mapping[str, tuple[int, int]] | None = None
     rows: RowPlaces | None = None
+    parts: tuple[Part, ...] = ()
+
+    def at(self, offset: int) -> tuple[int, int]:
+        """(part, bytes from its start) of a byte of the arena; part 0 where there is one memory."""
+        number = max((k for k, p in enumerate(self.parts) if p.begin <= offset), default=0)
+        return number, offset - (self.parts[number].begin if number else 0)
 
     def pads_little(self, scratch: int) -> bool:
         """Whether blocks of channels cost at most 2 % or 4 KiB beyond the elements that count and
@@ -62,6 +87,10 @@ class Plan:
             f"plan arena={self.arena_bytes} lower_bound={self.lower_bound_bytes} ({proof}) "
             f"logical_bound={self.logical_bound_bytes} io={self.io_bytes} align={self.alignment} "
             f"order {order}"
+        ]
+        lines += [
+            f"  {p.memory}: {p.bytes} bytes from {p.begin}, {p.traffic} moved at {p.cost:g}"
+            for p in self.parts
         ]
         places = sorted(self.placements.items(), key=lambda item: (item[1].offset, item[0]))
         for name, place in places:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.errors import TargetError
+from aot.ir.plan import Plan
 from aot.ir.program import Program
+from aot.plan.memory.split import Room
 from aot.target import HOT, Memory, Target
 
 #: Bytes kept free for start-up code and kernels where constants share a memory with code.
@@ -18,18 +20,23 @@ DATA_ROOM = 512
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Bytes a compiled model needs: built-in arena, caller's inputs and outputs, constants."""
+    """Bytes a compiled model needs: built-in arena, caller's inputs and outputs, constants.
+
+    `parts` are the bytes of the arena by memory, where it is in several.
+    """
 
     arena: int
     io: int
     constants: int
+    parts: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
     """The memory of each use. `lacking` are (use, bytes too many, the memory that came closest).
 
-    `hot` is the memory to which start-up code copies the functions of a run, if there is one.
+    `hot` is the memory to which start-up code copies the functions of a run, if there is one;
+    `others` are memories of the arena besides `arena`.
     """
 
     code: Memory
@@ -39,6 +46,7 @@ class Placement:
     stack: Memory
     hot: Memory | None = None
     lacking: tuple[tuple[str, int, Memory], ...] = ()
+    others: tuple[Memory, ...] = ()
 
 
 def place(target: Target, needs: Needs) -> Placement:
@@ -52,9 +60,10 @@ def place(target: Target, needs: Needs) -> Placement:
     free = {m.name: m.bytes for m in target.memories}
     lacking: list[tuple[str, int, Memory]] = []
 
-    def choose(use: str, nbytes: int, reserve: int = 0) -> Memory:
-        """The first memory for `use` with `nbytes`, if possible with `reserve` more."""
-        candidates = [m for m in target.memories if use in m.use]
+    def choose(use: str, nbytes: int, reserve: int = 0, name: str = "") -> Memory:
+        """The first memory for `use` with `nbytes`, if possible with `reserve` more, or the one
+        called `name`."""
+        candidates = [m for m in target.memories if (m.name == name if name else use in m.use)]
         roomy = [m for m in candidates if free[m.name] >= nbytes + reserve]
         fitting = roomy or [m for m in candidates if free[m.name] >= nbytes]
         if fitting:
@@ -67,12 +76,13 @@ def place(target: Target, needs: Needs) -> Placement:
 
     # The stack first: it must fit, and its size is fixed.
     stack = choose("stack", target.stack)
-    arena = choose("arena", needs.arena, DATA_ROOM)
+    parts = [choose("arena", size, 0, name) for name, size in needs.parts]
+    arena = parts[0] if parts else choose("arena", needs.arena, DATA_ROOM)
     data = choose("data", needs.io + DATA_ROOM)
     code = choose("code", 0)
     weights = choose("weights", needs.constants, CODE_ROOM if _shared(target.memories) else 0)
     hot = next((m for m in target.memories if HOT in m.use and m != code), None)
-    return Placement(code, weights, data, arena, stack, hot, tuple(lacking))
+    return Placement(code, weights, data, arena, stack, hot, tuple(lacking), tuple(parts[1:]))
 
 
 def record(target: Target, needs: Needs) -> list[dict[str, object]]:
@@ -85,9 +95,31 @@ def record(target: Target, needs: Needs) -> list[dict[str, object]]:
     known = {"weights": needs.constants, "data": needs.io, "arena": needs.arena}
     known["stack"] = target.stack
     held: dict[str, Memory] = {use: getattr(placed, use) for use in known}
+    parts = zip((placed.arena, *placed.others), needs.parts, strict=False)
+    every = [
+        *((use, m, known[use]) for use, m in held.items() if use != "arena" or not needs.parts),
+        *(("arena", m, size) for m, (_, size) in parts),
+    ]
     return [
-        {"use": use, "memory": m.name, "address": m.address, "speed": m.speed, "bytes": known[use]}
-        for use, m in held.items()
+        {"use": use, "memory": m.name, "address": m.address, "speed": m.speed, "bytes": size}
+        for use, m, size in every
+    ]
+
+
+def rooms(target: Target, io: int, constants: int) -> list[Room]:
+    """What the memories of a board have for the arena beside the stack, and beside `io` bytes of
+    inputs and outputs, variables and constants where these may be in the same memory.
+    """
+    placed = place(target, Needs(0, io, constants))
+    taken = (
+        (placed.stack, target.stack),
+        (placed.data, io + DATA_ROOM),
+        (placed.weights, constants),
+    )
+    return [
+        Room(m.name, m.bytes - sum(n for other, n in taken if other == m), m.speed)
+        for m in target.memories
+        if "arena" in m.use
     ]
 
 
@@ -129,18 +161,25 @@ def check_fit(target: Target, needs: Needs) -> None:
         constants=needs.constants,
         stack=target.stack,
     )
+    others = [m.name for m in target.memories if "arena" in m.use and m != memory]
+    split = f"`--arena split` takes {', '.join(others)}, too; " if others else ""
+    if use != "arena" or needs.parts:
+        split = ""
+    if needs.parts and use == "arena":
+        what += f" in {', '.join(name for name, _ in needs.parts)}"
     raise TargetError(
         f"{what} exceed memory {memory.name} of {target.name} by {excess} bytes",
         f"{memory.name} has {memory.bytes} bytes, of which the stack takes {target.stack}"
         if memory.name in {m.name for m in target.memories if "stack" in m.use}
         else f"{memory.name} has {memory.bytes} bytes",
-        f"{_HELP[use]}; or a board with more memory (`aotc targets`)",
+        f"{split}{_HELP[use]}; or a board with more memory (`aotc targets`)",
     )
 
 
-def needs_of(program: Program, arena_bytes: int, constants_bytes: int) -> Needs:
+def needs_of(program: Program, plan: Plan, constants_bytes: int) -> Needs:
     """What the image of a program needs."""
-    return Needs(arena_bytes, io_bytes(program), constants_bytes)
+    parts = tuple((p.memory, p.bytes) for p in plan.parts)
+    return Needs(plan.arena_bytes, io_bytes(program), constants_bytes, parts)
 
 
 def io_bytes(program: Program) -> int:

@@ -305,7 +305,7 @@ def _needs(compiled: Compiled) -> Needs:
     """The bytes that the memories of a board must hold, those of test data and vendors included."""
     constants = int(compiled.manifest["memory"]["constants_bytes"])
     constants += int(compiled.manifest.get("test_data", {}).get("bytes", 0))
-    needs = needs_of(compiled.program, compiled.plan.arena_bytes, constants)
+    needs = needs_of(compiled.program, compiled.plan, constants)
     vendors = int(compiled.manifest["memory"].get("vendor_bytes", 0))
     return replace(needs, io=needs.io + vendors)
 

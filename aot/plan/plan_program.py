@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
+from aot.errors import UnsupportedError
 from aot.ir.check_plan import check_plan
 from aot.ir.check_program import check_program
 from aot.ir.check_rows import check_rows
@@ -20,9 +21,11 @@ from aot.lower.persistent_tensors import stage_outputs
 from aot.options import Options
 from aot.partition.result import Partition
 from aot.plan.async_overlap import overlap
+from aot.plan.board_memory import io_bytes, rooms
 from aot.plan.control_flow import plan_subprograms
 from aot.plan.fetch.choose import fetched
 from aot.plan.memory.plan import plan_memory
+from aot.plan.memory.split import split_arena
 from aot.plan.overread import readable
 from aot.plan.schedule import schedule
 from aot.plan.slices import apart
@@ -204,6 +207,29 @@ def within_ram(
         if not _excess(*found, target, options.ram):
             break
     return found
+
+
+def in_memories(program: Program, plan: Plan, target: Target, options: Options) -> Plan:
+    """`plan`, with `--arena split` in several memories of the board where the fastest one is too
+    small. UnsupportedError for a target or a vendor whose arena cannot be split.
+    """
+    if options.arena == "one":
+        return plan
+    constants = sum(program.tensors[n].nbytes for n in program.consts)
+    found = rooms(target, io_bytes(program), constants) if target.board else []
+    if len(found) < 2:
+        what = f"--arena split: target {target.name} has one memory for the arena"
+        hint = 'a target file with several [[memory]] tables that say use = ["arena"]'
+        raise UnsupportedError(what, hint=hint)
+    made = split_arena(program, plan, found, target.pointer_bits // 8, options.plan_effort)
+    vendors = sorted({c.backend for c in program.every_call() if c.region >= 0})
+    if made.parts and vendors:
+        # Portable C in a vendor's place has its values behind all others, in one memory.
+        what = f"--arena split with --backend {','.join(vendors)}: vendors know one arena"
+        raise UnsupportedError(what, hint="leave one of them away")
+    if made.parts:
+        check_plan(program, made)
+    return made
 
 
 def _excess(program: Program, plan: Plan, target: Target, ram: int) -> int:

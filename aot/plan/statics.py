@@ -8,22 +8,23 @@ from collections.abc import Iterator
 from aot.ir.program import Program
 
 
-def context_bytes(program: Program, word: int) -> int:
+def context_bytes(program: Program, word: int, arenas: int = 0) -> int:
     """The bytes of NAME_context, with pointers of `word` bytes: its members in model.h, in their
-    order.
+    order; `arenas` is the number of memories where there are several.
     """
     size = 0
-    for count, each in _members(program, word):
+    members = [*_members(program, word, arenas)]
+    for count, each in members:
         size = _up(size, each) + count * each
-    widest = max(each for _, each in _members(program, word))
+    widest = max(each for _, each in members)
     return _up(size, widest)
 
 
-def _members(program: Program, word: int) -> Iterator[tuple[int, int]]:
+def _members(program: Program, word: int, arenas: int) -> Iterator[tuple[int, int]]:
     """(count, bytes of each) of the members of NAME_context."""
     yield 1, 4  # magic
     yield 1 + bool(program.shapes), 1  # busy, shaped
-    yield 2, word  # arena, reserved
+    yield 2 + arenas, word  # arena, reserved, arenas
     if program.pushed:  # aot_push: rows, pitch; plane, first, given, step; made
         yield from ((2, word), (4, 4), (1, word), (_pushed_calls(program), 2))
     if program.io == "arena" and program.dynamic_dims:
@@ -41,15 +42,17 @@ def _pushed_calls(program: Program) -> int:
     return program.segments[0].last + 1 if program.segments else len(program.calls)
 
 
-def static_bytes(program: Program, word: int) -> int:
+def static_bytes(program: Program, word: int, arenas: int = 0) -> int:
     """Bytes of variables in the library, without the built-in arena; pointers have `word` bytes.
+
+    `arenas` is the number of memories where there are several.
 
     Linked are fewer where a program calls no entry without a context.
     """
     align = 32 if word == 8 else 8  # what gcc gives a structure of static storage, at most
     entries = align  # whether the instance is taken, whether it is ready
     given = 2 * word * (program.weights == "blob")  # the constants of these entries, their lock
-    return _up(context_bytes(program, word), align) + entries + given
+    return _up(context_bytes(program, word, arenas), align) + entries + given
 
 
 def _up(size: int, align: int) -> int:

@@ -40,7 +40,7 @@ def measure_image(path: Path) -> Image:
         if not flags & 2:  # not loaded
             continue
         if section["sh_type"] == "SHT_NOBITS":
-            kind = "arena" if section.name == ".arena" else "bss"
+            kind = "arena" if section.name.startswith(".arena") else "bss"
         elif flags & 4:
             kind = "code"
         else:

@@ -9,6 +9,7 @@ from typing import Any
 
 from aot.errors import counted, one_line
 from aot.ir.graph_nodes import CONTROL, DYNAMIC
+from aot.ir.plan import Plan
 from aot.ir.program import Arg, Program
 from aot.ops.registry import load_all
 from aot.partition.result import Partition, Selected
@@ -108,6 +109,23 @@ def _time(line: Line) -> dict[str, Any]:
     if line.estimate is None:
         return {}
     return {"estimate_ns": line.estimate, "estimate_measured": line.timed}
+
+
+def by_memory(plan: Plan) -> list[str]:
+    """Lines about an arena in several memories: the bytes of each, what calls move there, and what
+    that costs beside an arena in the slowest of them."""
+    if not plan.parts:
+        return []
+    cost = sum(p.traffic * p.cost for p in plan.parts)
+    whole = sum(p.traffic for p in plan.parts) * max(p.cost for p in plan.parts)
+    return [
+        "arena in several memories:",
+        *(
+            f"  {p.memory}: {p.bytes} bytes, {p.traffic} read and written in a run at {p.cost:g}"
+            for p in plan.parts
+        ),
+        f"  accesses cost {cost:.0f}, all in the slowest memory {whole:.0f}",
+    ]
 
 
 def explain(

@@ -165,6 +165,9 @@ def _check(models: Sequence[Model]) -> None:
                 f"{model.out} is for several levels of the CPU: {model.manifest['target']['name']}"
             )
             raise AotError(what, hint="compile it for one level, for instance --target x86-64-v3")
+        if any("offset" in m for m in model.memory.get("memories", ())):
+            what = f"the arena of {model.out} is in several memories, and linked models share one"
+            raise AotError(what, hint="compile it without --arena split")
         kinds = [str(m.manifest["target"]["name"]) for m in (first, model)]
         if first.manifest["target"] != model.manifest["target"]:
             what = f"{first.out} is for {kinds[0]}, {model.out} for {kinds[1]}"

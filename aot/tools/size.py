@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ class Size:
     """Bytes. `arena` intermediates and scratch, `io` inputs and outputs, `static` the bundle's
     other variables, those of vendors included; `constants` weights, `code` instructions and tables;
     `stack` of the entries; `macs` of one run. `around` are variables of the program around the
-    library on a board: start-up code, runner, C library."""
+    library on a board: start-up code, runner, C library; `memories` are the parts of an arena that
+    is in several memories."""
 
     name: str
     arena: int
@@ -37,6 +38,7 @@ class Size:
     estimated: bool
     stack: Stack
     around: int = 0
+    memories: tuple[tuple[str, int], ...] = ()
 
     @property
     def ram(self) -> int:
@@ -57,8 +59,9 @@ class Size:
         return "\n".join(
             (
                 f"{self.name}",
-                f"RAM    {self.ram} bytes: arena {self.arena}, variables {self.static}, "
-                f"{self._stack()}; apart: inputs and outputs {self.io}{self._around()}",
+                f"RAM    {self.ram} bytes: arena {self.arena}{self._parts()}, "
+                f"variables {self.static}, {self._stack()}; "
+                f"apart: inputs and outputs {self.io}{self._around()}",
                 f"flash  {self.constants + self.code} bytes: constants {self.constants}, "
                 f"code and tables {self.code}{about}",
                 self.stack.text(),
@@ -70,6 +73,11 @@ class Size:
         """The stack as a text, in bytes: declared by the user, else computed, else unknown."""
         known = self.stack.declared is not None or self.stack.bytes is not None
         return f"stack {stack_bytes(self.stack)}" if known else "stack unknown"
+
+    def _parts(self) -> str:
+        """The bytes of an arena in several memories, by memory."""
+        parts = ", ".join(f"{name} {size}" for name, size in self.memories)
+        return f" ({parts})" if parts else ""
 
     def _around(self) -> str:
         return f", the program around it {self.around}" if self.around else ""
@@ -98,7 +106,9 @@ def measure(built: Built) -> Size:
         stored = sum(text + data for text, data, _ in _sections(archive))
     macs = sum(int(n.get("macs", 0)) for n in built.manifest["nodes"])
     sizes = arena, int(memory["io_bytes"]), static, constants, max(0, stored - constants), macs
-    return Size(built.name, *sizes, False, checked(stack_of(built), built), around)
+    return Size(
+        built.name, *sizes, False, checked(stack_of(built), built), around, parts_of(memory)
+    )
 
 
 def _own_variables(built: Built) -> int:
@@ -130,6 +140,14 @@ def planned(manifest: dict[str, Any], code: int = 0) -> Size:
         int(manifest["macs"]),
         True,
         declared(manifest),
+        memories=parts_of(memory),
+    )
+
+
+def parts_of(memory: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """(memory, bytes) of an arena in several memories, from the manifest's record; else ()."""
+    return tuple(
+        (str(m["name"]), int(m["bytes"])) for m in memory.get("memories", ()) if "offset" in m
     )
 
 

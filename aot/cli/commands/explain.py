@@ -11,7 +11,7 @@ from aot.cli.progress import Progress
 from aot.cli.subcommand import Answer
 from aot.load.source import open_model
 from aot.pipeline import compile_model, partition_model
-from aot.tools.explain import by_blocks, by_rows, explain
+from aot.tools.explain import by_blocks, by_memory, by_rows, explain
 from aot.tools.unsupported import survey
 from aot.vendor.find import estimates
 
@@ -21,7 +21,8 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
 
     With --unsupported only the nodes that no backend computes; with --objective ram the text
     ends with the segments that are made row by row, with --objective flash with the weights that
-    calls get by blocks. The prices of matches are nanoseconds.
+    calls get by blocks, with --arena split with what each memory has of the arena. The prices of
+    matches are nanoseconds.
     """
     options = options_of(args)
     if args.unsupported:
@@ -29,8 +30,10 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
         return Answer(found.record(), found.text())
     _, partition = partition_model(Path(args.model), options, progress, survey=True)
     rows = []
-    if options.objective in ("ram", "flash"):
-        program = compile_model(Path(args.model), options, progress).program
-        rows = by_rows(program) if options.objective == "ram" else by_blocks(program)
+    if options.objective in ("ram", "flash") or options.arena == "split":
+        made = compile_model(Path(args.model), options, progress)
+        rows = by_rows(made.program) if options.objective == "ram" else []
+        rows += by_blocks(made.program) if options.objective == "flash" else []
+        rows += by_memory(made.plan)
     report = explain(partition, args.verbose, estimates(options))
     return Answer(report.record(), "\n".join([report.text(), *rows]))

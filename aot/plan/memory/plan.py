@@ -27,7 +27,7 @@ def plan_memory(program: Program, target: Target | None = None, effort: int = EF
     caller = [n for n in (*program.inputs, *program.outputs) if n not in arena]
     # Outputs that are held count as arena; those of the caller have no place in it.
     own, program = program, framed(program)
-    aliases, packing = _smallest(program, effort)
+    aliases, packing = smallest(program, effort)
     if program.carried:
         packing = states_last(aliases, packing, program.carried, effort)
     shift = len(program.calls) > len(own.calls)
@@ -54,7 +54,7 @@ def plan_memory(program: Program, target: Target | None = None, effort: int = EF
     )
 
 
-def _smallest(program: Program, effort: int) -> tuple[Aliases, Packing]:
+def smallest(program: Program, effort: int) -> tuple[Aliases, Packing]:
     """Aliases that keep the fewest bytes live; simpler ones if those pack into less."""
     aliases = decide(program)
     packing = pack([g.buffer for g in aliases.groups], effort)

@@ -44,10 +44,10 @@ def state_places(program: Program, plan: Plan) -> tuple[StatePlace, ...] | None:
     """Where states lie in the arena, in the order of `program.carried`.
 
     None where a state cannot be moved without the values around it: it shares bytes with another
-    value that holds between runs, or the plan has rows.
+    value that holds between runs, or the plan has rows or several memories.
     """
     # Rows have places of their own, which cannot move together with a state.
-    if plan.rows is not None:
+    if plan.rows is not None or plan.parts:
         return None if program.carried else ()
     near: dict[str, set[str]] = {}
     for sharing in plan.inplace:

@@ -54,7 +54,7 @@ ax1_result AX1_NAME(driver_start)(const ax1_memory *regions, uint32_t count, uin
     }
     for (n = 0; n < AX1_REGIONS; ++n) {
         ax1_set_region(n, n < count ? &regions[n] : NULL);
-        if (n < count) {
+        if (n < count && regions[n].bytes != 0U) {
             AX1_CLEAN(regions[n].base, regions[n].bytes);
         }
     }
@@ -77,7 +77,8 @@ ax1_result AX1_NAME(driver_start)(const ax1_memory *regions, uint32_t count, uin
 static ax1_result ax1_finish(ax1_result result) {
     uint32_t n;
     for (n = 0; n < ax1_driver.count; ++n) {
-        if ((ax1_driver.regions[n].attr & AX1_ATTR_WRITABLE) != 0U) {
+        if (ax1_driver.regions[n].bytes != 0U &&
+            (ax1_driver.regions[n].attr & AX1_ATTR_WRITABLE) != 0U) {
             AX1_INVALIDATE(ax1_driver.regions[n].base, ax1_driver.regions[n].bytes);
         }
     }

@@ -3,7 +3,7 @@
  *
  * Registers are those of the simulator (ax1.h), or of hardware where AX1_MMIO_BASE is defined as
  * the address of its registers. What depends on the core are macros, empty unless defined before
- * (for instance in the file that AX1_BOARD names):
+ * (for instance in the file that AX1_BOARD names; those of the cache are else those of port.h):
  *
  *   AX1_WFI()                      sleeps until an interrupt, also while they are held back
  *   AX1_IRQ_HELD()                 whether interrupts are held back now: nonzero, or 0
@@ -50,8 +50,9 @@
 #error "AX1_IRQ_OFF needs AX1_IRQ_HELD beside it: without it interrupts would be let through"
 #endif
 #ifndef AX1_CLEAN
-#define AX1_CLEAN(base, bytes) ((void)(base), (void)(bytes))
-#define AX1_INVALIDATE(base, bytes) ((void)(base), (void)(bytes))
+#include "aot/port.h"
+#define AX1_CLEAN(base, bytes) aot_cache_clean(base, bytes)
+#define AX1_INVALIDATE(base, bytes) aot_cache_invalidate(base, bytes)
 #endif
 #ifndef AX1_RELAX
 #ifdef AX1_MMIO_BASE

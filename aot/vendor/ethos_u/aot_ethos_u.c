@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "aot/port.h"
 #include "aot_ethos_u_driver.h"
 
 aot_status aot_ethos_u_run(const void *commands, const void *weights, const void *scratch,
@@ -25,8 +26,13 @@ aot_status aot_ethos_u_run(const void *commands, const void *weights, const void
     struct ethosu_driver *const driver = ethosu_reserve_driver();
     if (driver == NULL)
         return AOT_VENDOR;
+    aot_cache_clean(commands, (size_t)p->commands);
+    for (int i = 0; i < (fast == NULL ? 2 : 3); ++i)
+        aot_cache_clean(memories[i], sizes[i]);
     const int failed = ethosu_invoke_v3(driver, commands, p->commands, addresses, sizes, 3, NULL);
     ethosu_release_driver(driver);
+    for (int i = 1; i < (fast == NULL ? 2 : 3); ++i)
+        aot_cache_invalidate(memories[i], sizes[i]);
     if (failed != 0)
         return AOT_VENDOR;
     for (int i = p->inputs; i < p->inputs + p->outputs; ++i) {

@@ -108,6 +108,16 @@
 #define aot_copy_wait() ((void)0)
 #endif
 
+/* A data cache beside a device that reads and writes memory past it. A vendor's code calls
+ * aot_cache_clean before its device starts, for all that the device reads or writes: the cache
+ * writes to memory what it has of these bytes. It calls aot_cache_invalidate when the device is
+ * done, for all that may be written: the cache forgets them. Macros of yours in the file that
+ * AOT_CONFIG names, as `#define aot_cache_clean(p, bytes) my_clean(p, bytes)`. */
+#ifndef aot_cache_clean
+#define aot_cache_clean(p, bytes) ((void)(p), (void)(bytes))
+#define aot_cache_invalidate(p, bytes) ((void)(p), (void)(bytes))
+#endif
+
 /* A symbol other files of the bundle use and nobody else. */
 #ifndef AOT_HIDDEN
 #if defined(__GNUC__) && defined(__ELF__)
