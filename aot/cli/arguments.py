@@ -460,6 +460,7 @@ ARGUMENTS: dict[str, tuple[Argument, ...]] = {
             help="print code and constants of every call of a built OUT",
         ),
         _objective(),
+        _ARENA,
         *_TARGET,
         *_BACKENDS,
         *_PINS,

@@ -17,7 +17,7 @@ from aot.plan.memory.alias import decide
 from aot.plan.memory.frame import framed
 from aot.plan.memory.pack import pack
 from aot.plan.memory.plan import plan_memory
-from aot.plan.memory.split import Room, by_size, moved_bytes, split_arena
+from aot.plan.memory.split import Room, moved_bytes, split_arena
 from memory_programs import Maker, arena_io, execute, random_program
 
 
@@ -47,9 +47,8 @@ def test_random_programs_compute_the_same_in_several_memories(seed: int) -> None
     assert min(p.offset for p in plan.placements.values()) >= plan.parts[0].head >= 4 * len(given)
     places = {name: place.offset for name, place in plan.placements.items()}
     assert execute(program, places, plan.arena_bytes) == execute(program, None, 0)
-    greedy = split_arena(program, whole, given, 4, choose=by_size)
     slowest = max(r.cost for r in given) * sum(p.traffic for p in plan.parts)
-    assert cost(plan) <= cost(greedy) <= slowest
+    assert cost(plan) < slowest
 
 
 def least(program: Program, size: int) -> float:

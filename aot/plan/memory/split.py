@@ -153,16 +153,6 @@ def best(groups: Sequence[Group], gains: Sequence[float], size: int, rest: int) 
     return []
 
 
-def by_size(groups: Sequence[Group], gains: Sequence[float], size: int, rest: int) -> list[Group]:
-    """The smallest groups first, as long as they fit: what the planner is compared with."""
-    del gains, rest
-    picked: list[Group] = []
-    for group in sorted(groups, key=lambda g: (g.size, g.start)):
-        if pack([g.buffer for g in (*picked, group)], 0).height <= size:
-            picked.append(group)
-    return picked
-
-
 #: The savings of a set of values, the units that they take at the moment, and which were chosen on
 #: the way: pairs of the last one and those before.
 _Way = tuple[float, int, tuple[int, object] | None]
