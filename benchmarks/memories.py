@@ -24,9 +24,9 @@ sys.path[:0] = [str(ROOT)]
 from aot.ir.check_plan import check_plan  # noqa: E402
 from aot.ir.plan import Plan  # noqa: E402
 from aot.options import Options  # noqa: E402
+from aot.packing.pack import pack  # noqa: E402
 from aot.pipeline import compile_model  # noqa: E402
 from aot.plan.memory.alias import Group  # noqa: E402
-from aot.plan.memory.pack import pack  # noqa: E402
 from aot.plan.memory.split import Room, split_arena  # noqa: E402
 
 NETWORKS = {"ic": "ResNet-8", "vww": "VWW", "kws": "KWS", "ad": "AD", "sww": "SWW"}

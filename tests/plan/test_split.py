@@ -13,9 +13,9 @@ from aot.errors import InternalError
 from aot.ir.check_plan import check_plan
 from aot.ir.plan import Place, Plan
 from aot.ir.program import Program, Role
+from aot.packing.pack import pack
 from aot.plan.memory.alias import decide
 from aot.plan.memory.frame import framed
-from aot.plan.memory.pack import pack
 from aot.plan.memory.plan import plan_memory
 from aot.plan.memory.split import Room, moved_bytes, split_arena
 from memory_programs import Maker, arena_io, execute, random_program

@@ -17,12 +17,12 @@ from heapq import nlargest
 
 from aot.ir.plan import Part, Place, Plan
 from aot.ir.program import Access, Program, Role
+from aot.packing.pack import EFFORT, Packing, pack
+from aot.packing.problem import Problem, problem_of
 from aot.plan.memory.alias import Group
 from aot.plan.memory.frame import framed
 from aot.plan.memory.live import uses_of
-from aot.plan.memory.pack import EFFORT, Packing, pack
 from aot.plan.memory.plan import smallest
-from aot.plan.memory.problem import Problem, problem_of
 
 #: Sets of live values kept at one time; networks without wide branches have fewer.
 MOST_SETS = 2048
