@@ -149,16 +149,7 @@ class Options:
         _one_of("--objective", self.objective, get_args(Objective))
         if self.io:
             _one_of("--io", self.io, ("caller", "arena"))
-        _one_of("--arena", self.arena, get_args(Arena))
-        if self.arena == "split" and self.package:
-            what = "--arena split with --package: projects of other build systems have one arena"
-            raise UnsupportedError(what, hint="leave --arena away")
-        if self.push and self.slice_macs:
-            what = f"--push {self.push} with --slice-macs {self.slice_macs}"
-            raise UnsupportedError(what, hint="rows cut a run already; leave --slice-macs out")
-        if self.push and self.io == "caller":
-            what = f"--push {self.push} with --io caller: the results are in the arena"
-            raise UsageError(what, hint="leave --io away")
+        self._check_memory()
         _one_of("--accuracy", self.accuracy, get_args(Accuracy))
         _one_of("--requant", self.requant, get_args(Requant))
         _one_of("--specialise", self.specialise, get_args(Specialise))
@@ -198,6 +189,19 @@ class Options:
         for option, budget in (("ram", self.ram), ("flash", self.flash), ("stack", self.stack)):
             if budget is not None and budget <= 0:
                 raise UsageError(f"--{option} {budget}: must be positive")
+
+    def _check_memory(self) -> None:
+        """Refuse options about memory that exclude each other."""
+        _one_of("--arena", self.arena, get_args(Arena))
+        if self.arena == "split" and self.package:
+            what = "--arena split with --package: projects of other build systems have one arena"
+            raise UnsupportedError(what, hint="leave --arena away")
+        if self.push and self.slice_macs:
+            what = f"--push {self.push} with --slice-macs {self.slice_macs}"
+            raise UnsupportedError(what, hint="rows cut a run already; leave --slice-macs out")
+        if self.push and self.io == "caller":
+            what = f"--push {self.push} with --io caller: the results are in the arena"
+            raise UsageError(what, hint="leave --io away")
 
 
 class Settings(TypedDict, total=False):

@@ -132,6 +132,10 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
     held, states = frozenset(program.held), state_places(program, plan) or ()
     return {
         "arena_io": arena_io,
+        "arenas": [
+            {"memory": p.memory, "MEMORY": p.memory.upper(), "bytes": p.bytes, "begin": p.begin}
+            for p in plan.parts
+        ],
         "pushed": _pushed(program),
         "held": len(held),
         "held_places": _list(

@@ -376,10 +376,6 @@ def _values(
         "halfway": interface.halfway(program),
         "owner": name,
         "arena_bytes": plan.arena_bytes,
-        "arenas": [
-            {"memory": p.memory, "MEMORY": p.memory.upper(), "bytes": p.bytes, "begin": p.begin}
-            for p in plan.parts
-        ],
         "portable_bytes": portable_bytes(plan, fallbacks),
         "ffi": "" if target.board else f" src/{program.name}_ffi.c",
         "left_out": " || ".join(f"defined({w})" for w in left_out(vendors.parts)),
