@@ -61,6 +61,7 @@ class LoadOptions:
     of 4 bits need to stay packed for a float operator (fewer are folded to float32).
     `max_sequence` bounds the elements of a sequence, `max_string` the bytes of a string.
     `counts` are inputs that say how many elements a sequence has, and the most it can have.
+    `wide_halves` lets operators of half precision compute in float32 without rounding in between.
     `states` maps inputs to the outputs that the next run gets for them.
     """
 
@@ -77,6 +78,7 @@ class LoadOptions:
     function_nodes: int = 200_000
     packed_from: int = PACKED_LATENCY
     max_sequence: int = 32
+    wide_halves: bool = False
     counts: Mapping[str, int] = field(default_factory=dict)
     max_string: int = 64
     states: Mapping[str, str] = field(default_factory=dict)

@@ -31,6 +31,7 @@ from aot.normalise.dead import dead_nodes, unused_constants
 from aot.normalise.expand import expand
 from aot.normalise.fold import Budget, fold
 from aot.normalise.gemm import gemm
+from aot.normalise.halves import halves
 from aot.normalise.identities import identities
 from aot.normalise.merge_slices import pieces
 from aot.normalise.norms import norms
@@ -88,6 +89,7 @@ PASSES: tuple[Pass, ...] = (
     affine,
     scaling,
     gemm,
+    halves,
     interface,
     quant_clips,
     quant_moves,

@@ -10,6 +10,7 @@ from aot.ir.deferred_import import ir
 from aot.load.options import PACKED_FLASH, PACKED_LATENCY, LoadOptions
 from aot.options import Options
 from aot.shapes.types import Rule, Type
+from aot.target import load_target
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.match import NodeRef, ValueRef
 from aot.vendor.pattern import all_ops, root_ops
@@ -42,8 +43,17 @@ def load_options(
         max_string=options.max_string,
         max_sequence=options.max_sequence,
         states=options.states,
+        wide_halves=_widens(options, backends),
         packed_from=PACKED_FLASH if options.objective == "flash" else PACKED_LATENCY,
     )
+
+
+def _widens(options: Options, backends: Sequence[Backend]) -> bool:
+    """Whether time counts more than memory, results may be closer than asked, and no vendor has
+    operators of half precision; the target has vectors.
+    """
+    fast = options.objective == "latency" and options.ram is None and options.accuracy != "strict"
+    return fast and all(b.name == "c" for b in backends) and load_target(options.target).vlen > 1
 
 
 def supports(patterns: Sequence[Pattern]) -> Callable[[ir.Node], bool]:

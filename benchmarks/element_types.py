@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element types besides float32 and 8 bits against onnxruntime, one thread.
+
+    AOT_TEST_MODELS=<folder> python benchmarks/element_types.py
+
+MobileNetV2 in float32 and in float16 with the same weights, four products of float64 for one row
+and for 32, and operators of 262144 integers or booleans. Rounds and ratios are those of `host.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+from host import measure
+from int8_models import float_model
+from onnx import TensorProto as T, helper, numpy_helper
+
+from corpus_models import RealModel
+
+ELEMENTS = 1 << 18
+COMPARED = ("Equal", "Less")
+
+
+def save(
+    path: Path, nodes: list[onnx.NodeProto], ends: list[list[object]], **constants: np.ndarray
+) -> None:
+    """Write a graph; `ends` are (name, element type, shape) of its inputs and, last, its result."""
+    infos = [helper.make_tensor_value_info(*end) for end in ends]
+    weights = [numpy_helper.from_array(data, name) for name, data in constants.items()]
+    graph = helper.make_graph(nodes, path.stem, infos[:-1], infos[-1:], weights)
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+
+
+def to_float16(source: Path, path: Path) -> None:
+    """Write the network with weights, inputs and outputs of float16."""
+    model = onnx.load(source)
+    for tensor in model.graph.initializer:
+        if tensor.data_type == T.FLOAT:
+            half = numpy_helper.to_array(tensor).astype(np.float16)
+            tensor.CopyFrom(numpy_helper.from_array(half, tensor.name))
+    for info in (*model.graph.input, *model.graph.output):
+        info.type.tensor_type.elem_type = T.FLOAT16
+    del model.graph.value_info[:]
+    onnx.save(model, path)
+
+
+def layers(path: Path, rows: int) -> None:
+    """Write a network of four products of float64, with Add and Relu behind them."""
+    rng, nodes, x = np.random.default_rng(0), list[onnx.NodeProto](), "x"
+    weights = dict[str, np.ndarray]()
+    for i, (k, n) in enumerate(((256, 512), (512, 512), (512, 512), (512, 64))):
+        weights |= {f"w{i}": rng.standard_normal((k, n)) / k**0.5, f"b{i}": rng.standard_normal(n)}
+        nodes.append(helper.make_node("MatMul", [x, f"w{i}"], [f"m{i}"]))
+        nodes.append(helper.make_node("Add", [f"m{i}", f"b{i}"], [f"a{i}"]))
+        nodes.append(helper.make_node("Relu", [f"a{i}"], [f"r{i}"]))
+        x = f"r{i}"
+    save(path, nodes, [["x", T.DOUBLE, [rows, 256]], [x, T.DOUBLE, [rows, 64]]], **weights)
+
+
+def models(folder: Path, work: Path) -> list[Path]:
+    """The files of all models, written to `work`."""
+    found = [float_model("mobilenetv2", folder, work), work / "mobilenetv2_float16.onnx"]
+    to_float16(*found)
+    for rows in (1, 32):
+        found.append(work / f"float64_rows_{rows}.onnx")
+        layers(found[-1], rows)
+    for op in ("Add", "Mul", "Max", *COMPARED, "And", "Xor"):
+        kind = T.BOOL if op in ("And", "Xor") else T.INT64
+        found.append(work / f"{op.lower()}_{'bool' if kind == T.BOOL else 'int64'}.onnx")
+        result = T.BOOL if op in COMPARED else kind
+        ends = [[n, result if n == "y" else kind, [ELEMENTS]] for n in "aby"]
+        save(found[-1], [helper.make_node(op, ["a", "b"], ["y"])], ends)
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        print("| model | ours ms | onnxruntime ms | onnxruntime / ours |\n|---|---|---|---|")
+        for path in models(Path(os.environ["AOT_TEST_MODELS"]), Path(name)):
+            r = measure(RealModel(path.stem, path, None, {}), Path(name), given.rounds, [])
+            print(f"| {r.model} | {r.ours_ms:.3f} | {r.ort_ms:.3f} | {r.ratio:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

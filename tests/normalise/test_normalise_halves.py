@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of a graph in half precision become float32 between two Casts, where that is asked for."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto as T
+from onnx.reference import ReferenceEvaluator
+
+import aot
+from aot.load import LoadOptions, load
+from aot.normalise import normalise
+from normalise_graphs import f32, model_of, node
+
+KINDS = {T.FLOAT16: np.dtype(np.float16), T.BFLOAT16: np.dtype(ml_dtypes.bfloat16)}
+
+
+def network(kind=T.FLOAT16, weights=True):
+    """Conv, Relu, Add, Reshape, ReduceMax, then Greater and a Reshape of the maximum, z."""
+    nodes = [
+        node("Conv", ["x", "w"], ["c"]),
+        node("Relu", ["c"], ["r"]),
+        node("Add", ["r", "one"], ["y"]),
+        node("Reshape", ["y", "shape"], ["flat"]),
+        node("ReduceMax", ["flat", "axis"], ["z"]),
+        node("Greater", ["z", "one"], ["more"]),
+        node("Reshape", ["z", "minus"], ["v"]),
+    ]
+    dtype = KINDS[kind]
+    constants = {"one": np.ones((), dtype), "shape": np.array([1, -1]), "axis": np.array([1])}
+    constants["minus"] = np.array([-1])
+    inputs = {"x": (kind, (1, 3, 6, 6))}
+    if weights:
+        constants["w"] = f32(8, 3, 1, 1).astype(dtype)
+    else:
+        inputs["w"] = (kind, (8, 3, 1, 1))
+    return model_of(nodes, inputs, ["y", "z", "more", "v"], constants)
+
+
+def normalised(model, **options):
+    """The nodes as (operator, element type of the result), and the graph."""
+    chosen = LoadOptions(**options)
+    graph = normalise(load(model, chosen), chosen).graph
+    return [(n.op_type, n.outputs[0].dtype.name) for n in graph], graph
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_part_between_movers_is_float32(kind):
+    kinds, graph = normalised(network(kind), wide_halves=True)
+    half = T.DataType.Name(kind)
+    assert kinds[:2] == [("Cast", "FLOAT"), ("Conv", "FLOAT")]
+    assert {op for op, dtype in kinds if dtype == half} == {"Cast", "Reshape", "ReduceMax"}
+    assert {op for op, dtype in kinds if dtype == "FLOAT"} > {"Conv", "Relu", "Add"}
+    assert kinds.count(("Cast", half)) == 1  # y, whose maximum is an element of it
+    assert [v.dtype.name for v in graph.outputs] == [half, half, "BOOL", half]
+
+
+def test_without_constant_weights_or_the_option_nothing_changes():
+    for model, wide in ((network(weights=False), True), (network(), False)):
+        kinds, _ = normalised(model, wide_halves=wide)
+        assert "FLOAT" not in {dtype for _, dtype in kinds}
+
+
+@pytest.mark.parametrize(
+    ("options", "wide"),
+    [({}, True), ({"accuracy": "strict"}, False), ({"objective": "ram"}, False)],
+)
+def test_results_are_those_of_float32_rounded_once(tmp_path, options, wide):
+    model = network()
+    x = f32(1, 3, 6, 6).astype(np.float16)
+    net = aot.compile(model, tmp_path / "out", name="net", **options).build().load()
+    y, z, *_ = net(x=x)
+    w = next(t for t in model.graph.initializer if t.name == "w")
+    w = np.frombuffer(w.raw_data, np.float16).reshape(8, 3).astype(np.float32)
+    exact = np.maximum(np.einsum("oc,nchw->nohw", w, x.astype(np.float32)), 0) + 1
+    if wide:
+        near = np.abs(y.astype(np.float32) - exact) <= 2**-11 * np.abs(exact) * 1.01
+        assert near.all()
+    else:
+        want = ReferenceEvaluator(model).run(None, {"x": x})[0]
+        np.testing.assert_allclose(y.astype(np.float32), want.astype(np.float32), rtol=2e-3)
+    assert z.shape == (1, 1)
