@@ -56,6 +56,11 @@ class Plan:
     schedule_optimal: bool = True
     inplace: tuple[Sharing, ...] = ()
     rows: None = None
+    parts: tuple[()] = ()
+
+    def at(self, offset: int) -> tuple[int, int]:
+        """The first memory has every byte."""
+        return 0, offset
 
 
 def stacked(program: Program) -> Plan:
