@@ -14,6 +14,8 @@ from aot.vendor.accel_sim.sources import DRIVER, SIMULATOR
 from needs import need
 
 FOLDER = Path(package.__file__).parent
+#: The driver and the header of macros that it takes: `aot/port.h`.
+INCLUDES = [f"-I{FOLDER}", f"-I{Path(__file__).parents[1] / 'runtime_c/include'}"]
 SOURCES = [str(FOLDER / source) for source in (*SIMULATOR, *DRIVER)]
 WARNINGS = (
     *("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow"),
@@ -23,7 +25,7 @@ WARNINGS = (
 
 def hosted(folder: Path, main: Path, header: str = "") -> int:
     """The exit status of a program of this machine; `header` is the text for AX1_BOARD."""
-    flags = ["-O1", "-DAX1_MACS=64", f"-I{FOLDER}", f"-I{folder}"]
+    flags = ["-O1", "-DAX1_MACS=64", *INCLUDES, f"-I{folder}"]
     if header:
         (folder / "core.h").write_text(header)
         flags.append('-DAX1_BOARD="core.h"')
@@ -44,7 +46,7 @@ def on_board(name: str, folder: Path, main: Path) -> subprocess.CompletedProcess
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(text)
     board = folder / "board"
-    flags = ["-O2", "-DAX1_MACS=64", '-DAX1_BOARD="ax1_board.h"', f"-I{FOLDER}", f"-I{board}"]
+    flags = ["-O2", "-DAX1_MACS=64", '-DAX1_BOARD="ax1_board.h"', *INCLUDES, f"-I{board}"]
     link = ["-nostartfiles", "-Wl,--gc-sections", f"-T{board}/link.ld"]
     out = folder / "main.elf"
     objects = []

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from accel_harness import FOLDER, SOURCES, WARNINGS
 
+from accel_board import INCLUDES
 from needs import need
 
 MAIN = Path(__file__).parent / "driver_main.c"
@@ -17,7 +18,7 @@ MAIN = Path(__file__).parent / "driver_main.c"
 def build(folder, compiler, sources, *flags):
     out = folder / "main"
     files = [str(FOLDER / s) for s in sources]
-    command = [compiler, *WARNINGS.split(), f"-I{FOLDER}", *flags, "-o", str(out), str(MAIN)]
+    command = [compiler, *WARNINGS.split(), *INCLUDES, *flags, "-o", str(out), str(MAIN)]
     subprocess.run([*command, *files], check=True)
     return out
 
@@ -45,7 +46,7 @@ def test_two_machines_in_one_program(tmp_path):
         for source in (*SOURCES, "ax1_driver.c"):
             out = tmp_path / f"{macs}_{source}.o"
             flags = f"-O0 -DAX1_MACS={macs} -c {FOLDER / source} -o {out}"
-            subprocess.run(["gcc", *WARNINGS.split(), *flags.split()], check=True)
+            subprocess.run(["gcc", *WARNINGS.split(), *INCLUDES, *flags.split()], check=True)
             listing = subprocess.run(
                 ["nm", "-g", "--defined-only", str(out)], capture_output=True, text=True, check=True
             )
