@@ -22,16 +22,21 @@
 typedef aot_qconv_s8_params aot_qconv_s8__dot_params;
 
 /* What becomes of sums: `r` are values that are added, or a table; `add` and `more` the parameters
- * of an addition of quantised values and of the other epilogues. */
+ * of an addition of quantised values and of the other epilogues. `turned` is 128 where x is uint8
+ * and stands for values 128 lower. With AOT_QDOT_BLOCKS a pixel has `pixel` channels and a block
+ * `block` pixels. */
 typedef struct {
     aot_qvec_out out;
     int8_t *y;
+    int32_t turned, pixel;
+    ptrdiff_t block;
     const void *r;
     const aot_qbinary_params *add;
     const aot_qconv_epilogue_params *more;
 } aot_qdot_result;
 
 #define AOT_QDOT_NO_EPILOGUE (-1)
+#define AOT_QDOT_BLOCKS (-2) /* int32 sums with channels in blocks of V */
 
 /* y = values a + values b: aot_qadd_s8_row, whole vectors first. */
 AOT_INLINE void aot_qdot_add(int8_t *y, const int8_t *a, const int8_t *b, int32_t n,
@@ -60,6 +65,14 @@ AOT_INLINE void aot_qdot_finish(const aot_qdot_result *z, int32_t *sums, const i
     int8_t values[2 * AOT_VLEN];
     int8_t *const y = z->y + (at + c) * AOT_REQUANT_SIZE(plain ? RQ : 0);
     int32_t j;
+    if (EPILOGUE == AOT_QDOT_BLOCKS) {
+        for (j = 0; j < n; j += AOT_VLEN) {
+            const aot_vi of = aot_viload(sums + j);
+            aot_vistore((int32_t *)(void *)z->y + (c + j) * z->block + at / z->pixel * AOT_VLEN,
+                        WZ != 0 ? of + aot_viload(lacking + j) * total : of);
+        }
+        return;
+    }
     if (EPILOGUE >= AOT_EPILOGUE_SUM) {
         for (j = 0; WZ != 0 && j < n; j += AOT_VLEN) {
             aot_vistore(sums + j, aot_viload(sums + j) + aot_viload(lacking + j) * total);
@@ -269,7 +282,7 @@ AOT_INLINE void aot_qdot_conv(const aot_qdot_result *z, const int8_t *x, const i
     for (image = 0; image < p->n; ++image, x += (ptrdiff_t)p->ih * p->iw * p->ic) {
         for (oy = p->y0; oy < p->y1; oy += rows, at += (ptrdiff_t)rows * p->ow * p->oc) {
             rows = p->y1 - oy < s.rows ? p->y1 - oy : s.rows;
-            aot_qdot_fill(copy, x, p, &s, oy, rows, FLIP);
+            aot_qdot_fill(copy, x, p, &s, oy, rows, FLIP ^ z->turned);
             if (WZ != 0) {
                 aot_qdot_totals(totals, copy, p, &s, rows, FLIP);
             }
@@ -288,6 +301,9 @@ AOT_INLINE void aot_qdot_outcome(aot_qdot_result *z, int8_t *y, const int32_t *m
     z->out.lo = lo;
     z->out.hi = hi;
     z->y = y;
+    z->turned = 0;
+    z->pixel = 1;
+    z->block = 0;
     z->r = NULL;
     z->add = NULL;
     z->more = NULL;

@@ -2,7 +2,8 @@
 /* Quantisation whose parameters are found at run time, and integer products that give the sums.
  *
  * aot_qdynamic_u8: scale = (max - min) / 255 of the range of x and 0 (1 if that is empty), zero its
- *   zero point, y = round(x / scale) + zero saturated, halves to even.
+ *   zero point, y = round(x / scale) + zero saturated, halves to even. aot_qdynamic_blocks_u8 reads
+ *   channels in blocks and stores them last.
  * aot_matmulinteger: y [..][m][n] = sum of (a - az) * (b - bz), a [..][m][k], b [..][k][n]; az is
  * one zero point or one per row (a_step 1), bz one or one per column; NULL is 0. The leading axes
  * are dims, outermost first, with element strides in a and b (0 where repeated). aot_convinteger: y
@@ -25,10 +26,18 @@ typedef struct aot_qdynamic_u8_params {
     int64_t n;
 } aot_qdynamic_u8_params;
 
+/* Scale and zero point of the range low..high, which holds 0; returns the zero point. */
+AOT_INLINE int32_t aot_qdynamic_range(float *scale, uint8_t *zero, float low, float high) {
+    const float step = high > low ? (high - low) / 255.0F : 1.0F, offset = 0.0F - low / step;
+    *scale = step;
+    *zero = (uint8_t)aot_quantize_round(offset < 0.0F ? 0.0F : offset > 255.0F ? 255.0F : offset);
+    return *zero;
+}
+
 AOT_INLINE void aot_qdynamic_u8(uint8_t *y, float *scale, uint8_t *zero, const float *x,
                                 const aot_qdynamic_u8_params *p) {
-    float low = 0.0F, high = 0.0F, step, offset;
-    int32_t value;
+    float low = 0.0F, high = 0.0F;
+    int32_t offset;
     int64_t i = 0;
 #if AOT_VLEN > 1
     aot_vf least = aot_vzero(), most = aot_vzero();
@@ -44,13 +53,55 @@ AOT_INLINE void aot_qdynamic_u8(uint8_t *y, float *scale, uint8_t *zero, const f
         low = x[i] < low ? x[i] : low;
         high = x[i] > high ? x[i] : high;
     }
-    step = high > low ? (high - low) / 255.0F : 1.0F;
-    offset = 0.0F - low / step;
-    value = aot_quantize_round(offset < 0.0F ? 0.0F : offset > 255.0F ? 255.0F : offset);
-    *scale = step;
-    *zero = (uint8_t)value;
-    aot_quantize_run_u8(y, x, step, value, p->n);
+    offset = aot_qdynamic_range(scale, zero, low, high);
+    aot_quantize_run_u8(y, x, *scale, offset, p->n);
 }
+
+#if AOT_VLEN > 1
+/* The same of x [n][C / V][space][V] with y [n][space][channels]; lanes past the last channel count
+ * as 0. */
+typedef struct aot_qdynamic_blocks_u8_params {
+    int32_t n, channels;
+    int64_t space;
+} aot_qdynamic_blocks_u8_params;
+
+AOT_INLINE void aot_qdynamic_blocks_u8(uint8_t *y, float *scale, uint8_t *zero, const float *x,
+                                       const aot_qdynamic_blocks_u8_params *p) {
+    const int32_t blocks = (p->channels + AOT_VLEN - 1) / AOT_VLEN;
+    const int32_t tail = p->channels - (blocks - 1) * AOT_VLEN;
+    const int64_t block = p->space * AOT_VLEN;
+    aot_vf least = aot_vzero(), most = aot_vzero();
+    int32_t keep[AOT_VLEN], offset, n, b, i;
+    int64_t s;
+    for (i = 0; i < AOT_VLEN; ++i) {
+        keep[i] = i < tail ? -1 : 0;
+    }
+    for (n = 0; n < p->n * blocks; ++n) {
+        const aot_vi mask = n % blocks == blocks - 1 ? aot_viload(keep) : aot_viset1(-1);
+        for (s = n * block; s < (n + 1) * block; s += AOT_VLEN) {
+            const aot_vf v = aot_vfrombits(aot_vbits(aot_vload(x + s)) & mask);
+            least = aot_vmin(v, least);
+            most = aot_vmax(v, most);
+        }
+    }
+    offset = aot_qdynamic_range(scale, zero, 0.0F - aot_vhmax(-least), aot_vhmax(most));
+    for (n = 0; n < p->n; ++n, x += blocks * block) {
+        for (s = 0; s < block; s += AOT_VLEN) {
+            for (b = 0; b < blocks - 1; ++b, y += AOT_VLEN) {
+                aot_quantize_run_u8(y, x + b * block + s, *scale, offset, AOT_VLEN);
+            }
+            if (tail == AOT_VLEN) {
+                aot_quantize_run_u8(y, x + b * block + s, *scale, offset, AOT_VLEN);
+            } else {
+                uint8_t some[AOT_VLEN];
+                aot_quantize_run_u8(some, x + b * block + s, *scale, offset, AOT_VLEN);
+                (void)memcpy(y, some, (size_t)tail);
+            }
+            y += tail;
+        }
+    }
+}
+#endif
 
 typedef struct aot_matmulinteger_params {
     int64_t dims[AOT_BROADCAST_DIMS], a_stride[AOT_BROADCAST_DIMS], b_stride[AOT_BROADCAST_DIMS];

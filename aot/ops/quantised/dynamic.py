@@ -1,36 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantisation at run time: DynamicQuantizeLinear, and integer products that give int32 sums."""
+"""Quantisation at run time: DynamicQuantizeLinear, and matrix products that give int32 sums."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, S8, S32, U8
 from aot.ir.graph_nodes import shape_of
-from aot.ir.operators import AUTO_PAD, AtLeast, ShapeOf, Window
 from aot.ir.value_traits import Quantises
-from aot.normalise.decompose import DOUBLE, INT32, Body, decompose
+from aot.normalise.decompose import INT32, Body, decompose
 from aot.ops.broadcast import collapses
-from aot.ops.conv import loops_of
 from aot.ops.kernels import listing
 from aot.ops.quantised import conv_dot, conv_vector
 from aot.ops.quantised.common import batched
 from aot.ops.quantised.shapes import QConv, padded, round_up
 from aot.ops.registry import op
-from aot.shapes.checks import checks, window_fits
 from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.products import multiplied
 from aot.shapes.dynamic.rules import dynamic, given, needed
-from aot.shapes.operands import Shape, convolved, operand_shape, operands_fit, wrong
+from aot.shapes.operands import Shape, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import PartialValues
-from aot.vendor import Case, Match, Recorder, ValueRef, case, f32, quantised_values
+from aot.vendor import (
+    Case,
+    Layout,
+    Match,
+    Recorder,
+    ValueRef,
+    case,
+    channels_last,
+    f32,
+    quantised_values,
+)
 from aot.vendor.quantisation import QUANTISED_TYPES
 
 EIGHT = (S8, U8)
@@ -41,23 +46,20 @@ LONGEST = 2**15
 
 quantise = op("DynamicQuantizeLinear", "x", "y scale zero", traits=[Quantises("scale", "zero")])
 matmul = op("MatMulInteger", "a b az? bz?")
-conv = op(
-    "ConvInteger",
-    "x w xz? wz?",
-    traits=[Window("x", kernel="w", padding="xz")],
-    auto_pad=replace(AUTO_PAD, default="NOTSET"),
-    dilations=None,
-    group=AtLeast(1, 1),
-    kernel_shape=ShapeOf("w"),
-    pads=None,
-    strides=None,
-)
 
 
 @quantise.check
 def dynamic_supported(m: Match) -> Iterator[tuple[bool, str]]:
     """Checks that x is float32."""
     yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
+
+
+@quantise.layouts
+def dynamic_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Blocks of channels are read as they come; their quantised values have channels last."""
+    if m.y is None or not incoming["x"].blocked or 0 in m.x.shape:
+        return {}
+    return {"x": incoming["x"], "y": channels_last(m.y)}
 
 
 @quantise.lower
@@ -67,7 +69,12 @@ def dynamic_to_kernel(c: Recorder, m: Match) -> None:
     scale = m.scale if m.scale is not None else c.temp((), F32, name="scale")
     zero = m.zero if m.zero is not None else c.temp((), U8, name="zero")
     y = m.y if m.y is not None else c.temp(m.x.shape, U8, name="quantised")
-    c.call("aot_qdynamic_u8", y, scale, zero, m.x, c.params(n=math.prod(m.x.shape)), header=HEADER)
+    kernel, params = "aot_qdynamic_u8", c.params(n=math.prod(m.x.shape))
+    if m.x.layout.blocked:
+        n, channels, *space = m.x.shape
+        kernel = "aot_qdynamic_blocks_u8"
+        params = c.params(n=n, channels=channels, space=math.prod(space))
+    c.call(kernel, y, scale, zero, m.x, params, header=HEADER)
 
 
 @quantise.cases
@@ -80,21 +87,21 @@ def dynamic_cases() -> Iterator[Case]:
     yield case(zeros, outputs=3, expected=tuple(np.asarray(e) for e in expected))
 
 
-def _pair(a: ValueRef, b: ValueRef, y: ValueRef) -> Iterator[tuple[bool, str]]:
+def pair(a: ValueRef, b: ValueRef, y: ValueRef) -> Iterator[tuple[bool, str]]:
     """Checks that both operands are 8-bit quantised values and the result is int32."""
     for value in (a, b):
         yield value.dtype in EIGHT, f"dtype {value.dtype} (needs {listing(EIGHT)})"
     yield y.dtype is S32, f"result of {y.dtype} (needs int32)"
 
 
-def _points(value: ValueRef | None, count: int) -> Iterator[tuple[bool, str]]:
+def points(value: ValueRef | None, count: int) -> Iterator[tuple[bool, str]]:
     """Checks that there is no zero point, one, or one for each of `count`."""
     size = 1 if value is None else math.prod(value.shape)
     short = value is None or value.rank <= 1
     yield short and size in (1, count), f"zero points {list(value.shape) if value else []}"
 
 
-def _step(value: ValueRef | None) -> int:
+def step(value: ValueRef | None) -> int:
     """1 if there are several zero points, else 0: the kernel's step from one to the next."""
     return int(value is not None and math.prod(value.shape) > 1)
 
@@ -102,18 +109,18 @@ def _step(value: ValueRef | None) -> int:
 @matmul.check
 def matmul_supported(m: Match) -> Iterator[tuple[bool, str]]:
     """Checks of a MatMulInteger: types, ranks, sums that fit int32, zero points, batch axes."""
-    yield from _pair(m.a, m.b, m.y)
+    yield from pair(m.a, m.b, m.y)
     yield m.a.rank >= 2 and m.b.rank >= 2, f"ranks {m.a.rank}, {m.b.rank} (needs 2 or more)"
     yield m.a.shape[-1] <= LONGEST, f"sums of {m.a.shape[-1]} products (at most {LONGEST})"
     if m.a.rank >= 2 and m.b.rank >= 2:
-        yield from _points(m.az, m.a.shape[-2])
-        yield from _points(m.bz, m.b.shape[-1])
+        yield from points(m.az, m.a.shape[-2])
+        yield from points(m.bz, m.b.shape[-1])
         yield from collapses(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
 
 
 def _packable(m: Match) -> bool:
     """Whether b is one constant matrix and a has one zero point or none."""
-    constant = m.b.is_const and (m.bz is None or m.bz.is_const) and not _step(m.az)
+    constant = m.b.is_const and (m.bz is None or m.bz.is_const) and not step(m.az)
     return constant and math.prod(m.b.shape[:-2]) == 1 and 0 not in m.a.shape + m.b.shape
 
 
@@ -157,7 +164,7 @@ def matmul_to_kernel(c: Recorder, m: Match) -> None:
         _record_packed(c, m)
         return
     # The step 0 lets all rows or columns read the one zero point.
-    params = c.params(**batched(m), a_step=_step(m.az), b_step=_step(m.bz))
+    params = c.params(**batched(m), a_step=step(m.az), b_step=step(m.bz))
     instance = {"AT": QUANTISED_TYPES.index(m.a.dtype), "BT": QUANTISED_TYPES.index(m.b.dtype)}
     c.call(
         "aot_matmulinteger",
@@ -190,57 +197,11 @@ def matmul_cases() -> Iterator[Case]:
     yield case(a, b, np.array(0, np.int8), columns, const=(1, 3), expected=(expected,))
 
 
-@conv.check
-def conv_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks of a ConvInteger: types, ranks, pads, sums that fit int32, groups, zero points."""
-    yield from _pair(m.x, m.w, m.y)
-    yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
-    yield m.auto_pad in ("NOTSET", "VALID"), f"auto_pad {m.auto_pad!r} (needs explicit pads)"
-    terms = math.prod(m.w.shape[1:])
-    yield terms <= LONGEST, f"sums of {terms} products (at most {LONGEST})"
-    groups = int(m.group)
-    fits = groups > 0 and m.x.shape[1] == groups * m.w.shape[1] and m.w.shape[0] % groups == 0
-    yield fits, f"group {groups} does not fit {m.x.shape[1]} channels, weights {m.w.shape}"
-    yield from _points(m.xz, 1)
-    yield from _points(m.wz, m.w.shape[0])
-
-
-@conv.lower
-def conv_to_kernel(c: Recorder, m: Match) -> None:
-    """Record aot_convinteger, by scalar loops."""
-    params = c.params(**loops_of(m, m.root), w_step=_step(m.wz))
-    instance = {"XT": QUANTISED_TYPES.index(m.x.dtype), "WT": QUANTISED_TYPES.index(m.w.dtype)}
-    macs = math.prod(m.y.shape) * math.prod(m.w.shape[1:])
-    operands = (m.y, m.x, m.w, m.xz, m.wz, params)
-    c.call("aot_convinteger", *operands, instance=instance, macs=macs, header=HEADER)
-
-
-@conv.cases
-def conv_cases() -> Iterator[Case]:
-    """ConvInteger: an image with groups and zero points, a row without; uint8 and int8."""
-    x, w = quantised_values(1, 4, 6, 5, dtype="uint8"), quantised_values(6, 2, 3, 2, dtype="uint8")
-    named: dict[str, Any] = {"pads": [1, 0, 1, 1], "strides": [2, 1], "group": 2}
-    zero = np.array(9, np.uint8)
-    yield case(x, w, zero, zero, const=(1,), **named)
-    yield case(quantised_values(1, 3, 8), quantised_values(2, 3, 3))
-
-
 @decompose("MatMulInteger")
 def _matmul_integer(b: Body) -> bool:
     """Decompose a MatMulInteger: int32 operands less their zero points, multiplied."""
     left, right = b.centred(0, 2, INT32, -2), b.centred(1, 3, INT32, -1)
     b.add("MatMul", left, right, out="o0")
-    return True
-
-
-@decompose("ConvInteger")
-def _conv_integer(b: Body) -> bool:
-    # Sums of products of 9-bit numbers are exact in float64.
-    """Decompose a ConvInteger: float64 operands less their zero points, convolved, cast to
-    int32.
-    """
-    left, right = b.centred(0, 2, DOUBLE, 1), b.centred(1, 3, DOUBLE, 0)
-    b.add("Cast", b.add("Conv", left, right, **b.attributes()), to=INT32, out="o0")
     return True
 
 
@@ -270,10 +231,6 @@ def quantised_dynamic(x: DynamicDims, node: ir.Node) -> None:
     node.replace_input_with(0, x.neutral(node, data, 0))
     x.sweep.type_outputs(node)
     x.set(node.outputs[0], x.run_sizes(data))
-
-
-operands_fit("ConvInteger")(convolved(1, 0, {2: "x_zero_point", 3: "w_zero_point"}))
-checks("ConvInteger")(window_fits)
 
 
 @operands_fit("MatMulInteger")
