@@ -152,9 +152,20 @@ class Made:
         more = bounds if kind == "Clip" else []
         return self.made(self.net.add(kind, self.quantised_values(value[0]), *more), value[1])
 
+    def scaled(self, value: Value) -> Value | None:
+        """Channels times numbers, or times something between 0 and 1 that all positions decide."""
+        x, (c, h, w) = value
+        real = self.quantised_values(x)
+        if self.rng.random() < 0.5:
+            kept = self.dtype if self.floats else np.float32
+            gate = self.net.const(self.rng.uniform(-1, 1, (c, 1, 1)).astype(kept))
+        else:
+            gate = self.net.add("Sigmoid", self.net.add("GlobalAveragePool", real))
+        return self.made(self.net.add("Mul", real, gate), (c, h, w))
+
     def moved(self, value: Value) -> Value | None:
         """A step that moves elements, or alters each."""
-        kinds = (self.joined, self.joined, self.resized, self.bordered, self.altered)
+        kinds = (self.joined, self.joined, self.resized, self.bordered, self.altered, self.scaled)
         return kinds[int(self.rng.integers(len(kinds)))](value)
 
     def step(self, moves: bool = False) -> None:

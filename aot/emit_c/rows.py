@@ -204,7 +204,7 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     given = given_call(spelling.program, call, rowwise)
     function, params = row_wrapper(spelling, given)
     lines = _first(rowwise)
-    times, size = _pieces(spelling.program, table, call, rowwise)
+    times, size, pieces = _pieces(spelling.program, table, call, rowwise)
     arguments = [
         _argument(spelling, table, call, rowwise, i, arg, lines)
         + (_piece(spelling.program, table, rowwise, i, arg) if times > 1 else "")
@@ -213,7 +213,8 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     ]
     if given.params:
         assert params
-        values = _VALUES | ({"one": "count"} if rowwise.batch > 1 else {}) | {"piece": str(size)}
+        values = _VALUES | {"piece": str(size), "pieces": str(pieces)}
+        values |= {"one": "count"} if rowwise.batch > 1 else {}
         set_here = [f"    {_member(f)} = {values.get(f[2], f[2])};" for f in rowwise.fields]
         set_here += _distances(spelling.program, table, call, rowwise)
         if set_here:
@@ -291,17 +292,18 @@ def _distances(program: Program, table: Table, call: Call, rowwise: Rowwise) -> 
     return [f"    p.{ctext.ident(name)}{'[' * bool(at)}{at} = {n};" for (name, _, at), n in parts]
 
 
-def _pieces(program: Program, table: Table, call: Call, rowwise: Rowwise) -> tuple[int, int]:
-    """How often the kernel is called for a row, and the elements that it is given at a time: all
-    pieces where they follow each other, piece by piece in whole tensors.
+def _pieces(program: Program, table: Table, call: Call, rowwise: Rowwise) -> tuple[int, int, int]:
+    """How often the kernel is called for a row, and the elements and pieces that it is given at a
+    time: all pieces where they follow each other, piece by piece in whole tensors.
     """
     found = [p for p in rowwise.planes if not p.member]
     if not found:
-        return 1, 0
-    args = [call.args[p.arg] for p in found]
+        return 1, 0, 0
+    args = [call.args[p.arg] for p in found if p.arg in rowwise.single]
     apart = any(isinstance(a, Arg) and program.base(a.tensor)[0] not in table.first for a in args)
     times = found[0].count if apart else 1
-    return times, found[0].size * found[0].count // times
+    pieces = found[0].count // times
+    return times, found[0].size * pieces, pieces
 
 
 def _piece(program: Program, table: Table, rowwise: Rowwise, index: int, arg: object) -> str:
@@ -309,9 +311,9 @@ def _piece(program: Program, table: Table, rowwise: Rowwise, index: int, arg: ob
     planes = next((p for p in rowwise.planes if p.arg == index), None)
     if planes is None or not isinstance(arg, Arg):
         return ""
-    root = program.base(arg.tensor)[0]
-    nbytes = program.tensors[root].nbytes // planes.count
-    return f" + (ptrdiff_t)k * {nbytes // (rowwise.height if root in table.first else 1)}"
+    nbytes = program.tensors[arg.tensor].nbytes // planes.count
+    by_rows = program.base(arg.tensor)[0] in table.first
+    return f" + (ptrdiff_t)k * {nbytes // (rowwise.height if by_rows else 1)}"
 
 
 def given_call(program: Program, call: Call, rowwise: Rowwise) -> Call:

@@ -64,7 +64,7 @@ class Planes:
     In a row with a place of its own the pieces follow each other. The kernel's parameter `member`
     is the distance of two pieces in elements: `size` there, a plane in a whole tensor. With member
     "" the kernel knows no planes: it is called for each piece, or where all pieces follow each
-    other for all of them.
+    other for all of them. An argument that rows need as a whole has `size` elements for each piece.
     """
 
     arg: int
@@ -83,8 +83,8 @@ class Rowwise:
     -1, value): "rows" is how many rows the image has, "above" how many of the window are above it,
     "one" is 1, for the rows of the result; "row" is r and "next" r + 1, for kernels that are given
     a range of rows; "top" is the first row of the image, "piece" how many elements the pieces
-    have that it is given at a time; digits are a number. `planes` are the arguments whose rows have
-    several pieces.
+    have that it is given at a time, "pieces" how many these are; digits are a number. `planes` are
+    the arguments whose rows have several pieces.
     Arguments in `whole` are read as a whole at every row. A `kernel` is a function for one row of
     its own; before the parameters it is given r and the number of steps. With `sums` it takes row r
     of the argument that `window` names and makes the result with the last one; before r it is

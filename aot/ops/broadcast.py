@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from aot.ir import layout as lay
-from aot.ir.rows import Rowwise
+from aot.ir.rows import Planes, Rowwise
 from aot.ir.splits import ELEMENTS, PartField, Split
 from aot.vendor import Handle, Recorder, UnsupportedError, ValueRef
-from aot.vendor.by_rows import by_elements
+from aot.vendor.by_rows import by_elements, has_rows
 
 Shape = tuple[int, ...]
 Operand = tuple["ValueRef | Handle", Shape]  # what to pass, and its stored shape
@@ -103,13 +103,36 @@ def _strides(shape: Shape) -> Shape:
 
 
 def combined_by_rows(y: Any, space: Space, operands: Sequence[Operand]) -> Rowwise | None:
-    """How the kernel makes its result by rows: operands are whole tensors or constant numbers."""
+    """How the kernel makes its result by rows.
+
+    Operands are whole tensors, or the same at every position: numbers, or a number per channel.
+    Computed ones of these are needed as a whole.
+    """
+    if not has_rows(y):
+        return None
     full = [k for k in range(len(operands)) if space.covers(k)]
-    numbers = [k for k in range(len(operands)) if not any(space.strides[k])]
-    consts = all(isinstance(w, Handle) or w.is_const for w in (operands[k][0] for k in numbers))
-    fits = full and len(full) + len(numbers) == len(operands) and consts
-    flat = math.prod(space.dims[:-1]) == 1
-    return by_elements(y, (0, *(k + 1 for k in full)), "dims", DIMS - 1) if fits and flat else None
+    others = [k for k in range(len(operands)) if k not in full]
+    whole = tuple(k + 1 for k in others if not _is_const(operands[k][0]))
+    made = (0, *(k + 1 for k in full))
+    if full and not whole and math.prod(space.dims[:-1]) == 1:
+        numbers = not any(any(space.strides[k]) for k in others)
+        return by_elements(y, made, "dims", DIMS - 1) if numbers else None
+    _, planes, height, width, *rest = y.layout.physical(y.shape)
+    lanes = math.prod(rest)
+    at = DIMS - 2 if lanes > 1 else DIMS - 1  # the axis of positions; that of planes is before it
+    alike = space.dims == (*(1,) * (at - 1), planes, height * width, *(lanes,) * (DIMS - 1 - at))
+    if not (full and alike) or any(space.strides[k][at] for k in others):
+        return None
+    fields = [("dims", at, str(width)), ("dims", at - 1, "pieces")]
+    fields += [("s" + "abc"[k], at - 1, str(width * lanes)) for k in full]
+    apart = [Planes(k, planes, width * lanes, "") for k in made]
+    apart += [Planes(k + 1, planes, lanes, "") for k in others if space.strides[k][at - 1]]
+    fields = fields if planes > 1 else fields[:1]
+    return Rowwise(height, made, None, tuple(fields), whole=whole, planes=tuple(apart))
+
+
+def _is_const(what: ValueRef | Handle) -> bool:
+    return isinstance(what, Handle) or what.is_const
 
 
 def stored(value: ValueRef) -> Shape:

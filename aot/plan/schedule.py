@@ -369,13 +369,13 @@ def _graph(program: Program) -> _Graph:
     region = [c.region for c in program.calls]
     inside = {r: _set({v for v in range(n) if region[v] == r}) for r in sorted(set(region) - {-1})}
     fixed = {c.region for c in program.calls if not c.writes()}
-    preds = _in_a_row(_dependences(uses, n), region, inside, fixed)
+    preds = _in_a_row(dependences(uses, n), region, inside, fixed)
     faithful = all(len({r.result for r in found}) < 2 for found in reuse)
     if is_framed(program):  # the two calls stay where they are
         preds = [p | 1 for p in preds]
         preds[0], preds[-1] = 0, (1 << n - 1) - 1
         faithful = faithful and not program.carried
-    succs = _reversed(preds)
+    succs = reversed_sets(preds)
     return _Graph(preds, succs, users, size, parts, scratch, reuse, faithful, region, inside)
 
 
@@ -433,7 +433,7 @@ def _set(calls: set[int]) -> int:
     return sum(1 << v for v in sorted(calls))
 
 
-def _dependences(uses: Uses, count: int) -> list[int]:
+def dependences(uses: Uses, count: int) -> list[int]:
     """For every call the bit set of earlier calls it must follow: both touch a byte and one writes
     it.
     """
@@ -449,7 +449,7 @@ def _dependences(uses: Uses, count: int) -> list[int]:
     return preds
 
 
-def _reversed(preds: Sequence[int]) -> list[list[int]]:
+def reversed_sets(preds: Sequence[int]) -> list[list[int]]:
     """For every call the calls that must follow it; `preds` are bit sets of calls before."""
     succs: list[list[int]] = [[] for _ in preds]
     for w, before in enumerate(preds):

@@ -24,7 +24,7 @@ def by_elements(y: Any, args: Sequence[int], member: str, index: int = -1) -> Ro
     `args`, the result 0 first, are stored like `y`; field `member` (of an array, [index]) of the
     parameters is how many elements there are. None but for one image of several rows.
     """
-    if not _has_rows(y) or y.dtype.bits < 8:
+    if not has_rows(y):
         return None
     _, count, _, *rest = y.layout.physical(y.shape)
     planes = tuple(Planes(k, count, math.prod(rest), "") for k in args)
@@ -45,7 +45,7 @@ def by_windows(
         if told not in TOLD or not re.fullmatch(r"[A-Za-z_]\w*(\[\d+\])?", member, re.ASCII):
             raise BackendError(f"rows: {member!r} is told {told!r} (needs one of {TOLD})")
     ends = (x, y)
-    if not all(_has_rows(v) and v.layout == blocked(v.shape[1]) for v in ends):
+    if not all(has_rows(v) and v.layout == blocked(v.shape[1]) for v in ends):
         return None
     # A window may have axes before the rows, of extent 1.
     sizes = (axis[-2] for axis in window.widened(2).axes())
@@ -59,7 +59,7 @@ def by_windows(
     return Rowwise(y.shape[2], (0,), made, found, together=True)
 
 
-def _has_rows(value: Any) -> bool:
-    """Whether a value is one image of several rows, with elements."""
+def has_rows(value: Any) -> bool:
+    """Whether a value is one image of several rows, with elements of whole bytes."""
     image = isinstance(value, ValueRef) and value.rank == 4 and value.shape[0] == 1
-    return image and value.shape[2] > 1 and 0 not in value.shape
+    return image and value.shape[2] > 1 and 0 not in value.shape and value.dtype.bits >= 8

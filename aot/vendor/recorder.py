@@ -258,7 +258,6 @@ class Recorder:
         if not re.fullmatch(r"[A-Za-z_]\w*", kernel, re.ASCII):
             raise BackendError(f"a kernel is called {kernel!r} (needs an identifier of C)")
         args, params = self._arguments(kernel, operands)
-        pairs = [p for o, i in inplace if (p := self._pair(args, o, i)) is not None]
         origin = replace(self._origin, comment=comment) if comment else self._origin
         call = Call(
             kernel,
@@ -266,7 +265,7 @@ class Recorder:
             params,
             origin,
             tuple((instance or {}).items()),
-            tuple(pairs),
+            self._pairs(args, inplace),
             self._backend,
             self._region,
             macs,
@@ -465,21 +464,22 @@ class Recorder:
         """The name of the tensor of a handle or of a value."""
         return what.name if isinstance(what, Handle) else self.tensor_of(what).name
 
-    def _pair(
-        self, args: Sequence[Arg | Scalar | StateArg], out: Any, inp: Any
-    ) -> tuple[int, int] | None:
-        """The positions in `args` of an output and an input that may share an address.
+    def _pairs(
+        self, args: Sequence[Any], inplace: Sequence[tuple[Any, Any]]
+    ) -> tuple[tuple[int, int], ...]:
+        """The positions in `args` of outputs and inputs that may share an address.
 
-        None if one of them is absent or a constant.
+        An input named twice has two; what is absent or a constant has none.
         """
-        if out is None or inp is None:
-            return None
         names = [a.tensor if isinstance(a, Arg) else "" for a in args]
-        wanted = [w.what if isinstance(w, Used) else w for w in (out, inp)]
-        found = [self._name(w) for w in wanted]
-        if any(self.tensors[n].role is Role.CONST for n in found):
-            return None
-        return names.index(found[0]), names.index(found[1])
+        found: list[tuple[int, int]] = []
+        for pair in inplace:
+            wanted = [w.what if isinstance(w, Used) else w for w in pair if w is not None]
+            named = [self._name(w) for w in wanted]
+            if len(named) == 2 and all(self.tensors[n].role is not Role.CONST for n in named):
+                places = ((names.index(named[0]), i) for i, n in enumerate(names) if n == named[1])
+                found += [p for p in places if p not in found][:1]
+        return tuple(found)
 
 
 def source_folder(vendor: str) -> str:

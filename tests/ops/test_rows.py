@@ -14,6 +14,13 @@ import onnx
 import pytest
 
 import aot
+from aot.ir.check_rows import check_rows
+from aot.ir.plan import Plan
+from aot.ir.program import Program
+from aot.ir.rows import STREAMED
+from aot.plan import plan_program
+from aot.plan.streaming.placed import place_rows
+from aot.plan.streaming.runs import runs_of, segmented
 from aot.target import load_target
 from aot.tools.run import execute, open_out
 from fetched_graphs import layers
@@ -63,6 +70,40 @@ def test_inverted_residuals_of_float16(tmp_path: Path) -> None:
     whole, rows = compare(inverted_residuals(np.float16, 24, 20), "normal", tmp_path)
     assert rows["by_rows"]
     assert rows["arena_bytes"] < whole["arena_bytes"] // 2
+
+
+def gated(made: Made, y: str, channels: int) -> list[str]:
+    """Channels scaled by numbers and by their averages, in front of windows, behind them, and in
+    parts of whole tensors beside parts that are altered element by element."""
+    add, numbers = made.net.add, made.net.const(made.rng.uniform(-1, 1, (channels, 1, 1)))
+    numbers = add("Cast", numbers, to=onnx.TensorProto.FLOAT)
+    mean = add("Conv", add("GlobalAveragePool", y), made.weights(channels, channels, 1, 1))
+    gate, wide = add("Sigmoid", mean), made.weights(channels, channels, 3, 3)
+    first = add("Mul", y, gate)
+    behind = add("Max", add("Mul", add("Conv", first, wide, pads=[1] * 4), numbers), numbers)
+    both = add("Concat", add("Add", add("Mul", behind, gate), behind), first, axis=1)
+    last = add("Conv", both, made.weights(channels, 2 * channels, 3, 3), pads=[1] * 4)
+    parts = add("Mul", last, gate), add("Relu", y), add("Sub", gate, add("Neg", y))
+    return [last, add("Concat", *parts, axis=1)]
+
+
+def test_channels_that_are_scaled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All runs by rows, with channels in blocks and few, whether that needs less memory or not."""
+    made, kernels = Made(3, np.float32), set[str]()
+    made.net = Net(x=(np.float32, (1, 24, 7, 6)))
+    few = made.net.add("Conv", "x", made.weights(5, 24, 3, 3))
+    ends = gated(made, made.net.add("Abs", "x"), 24) + gated(made, few, 5)
+
+    def streamed(program: Program, *_: object) -> tuple[Program, Plan]:
+        found = segmented(program, runs_of(program)[0])
+        kernels.update(c.kernel for c in found.calls if c.region == STREAMED)
+        plan = place_rows(found)
+        check_rows(found, plan)
+        return found, plan
+
+    monkeypatch.setattr(plan_program, "streamed", streamed)
+    compare(made.net.model(**dict.fromkeys(ends, np.float32)), "strict", tmp_path)
+    assert {f"aot_{k}_f32" for k in ("mul", "muladd", "max", "sub", "neg")} <= kernels
 
 
 def test_rows_that_stay_in_a_cache(tmp_path: Path) -> None:

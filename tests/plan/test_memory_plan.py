@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from aot.ir.check_plan import check_plan
@@ -11,11 +12,14 @@ from aot.ir.dtypes import F32
 from aot.ir.layout import blocked
 from aot.ir.plan import Plan
 from aot.ir.program import Program, Role, Tensor
+from aot.options import Options
+from aot.pipeline import compile_model
 from aot.plan.memory.alias import _decide, _options, decide
 from aot.plan.memory.live import uses_of
 from aot.plan.memory.plan import plan_memory
 from aot.plan.schedule import schedule
 from memory_programs import Maker, arena_io, chain, execute, random_program
+from quant_graphs import Net
 
 
 def planned(program: Program) -> Plan:
@@ -275,3 +279,13 @@ def test_the_place_of_an_output_serves_until_it_is_written() -> None:
     m.call(m.tensor("y", 640, Role.OUTPUT), "b")
     plan = planned(arena_io(m.program()))
     assert plan.arena_bytes <= 2 * 640 + 64
+
+
+def test_a_value_that_is_read_twice_is_replaced() -> None:
+    """x * x, and x * s + x with a number per channel that is computed."""
+    net = Net(x=(np.float32, (1, 4, 8, 6)))
+    square = net.add("Mul", *[net.add("Sin", "x")] * 2)
+    value, mean = net.add("Sin", square), net.add("GlobalAveragePool", square)
+    y = net.add("Sin", net.add("Add", net.add("Mul", value, net.add("Sqrt", mean)), value))
+    plan = compile_model(net.model(**{y: np.float32}), Options(name="net")).plan
+    assert {square, value} & {s.above for s in plan.inplace} and plan.arena_bytes < 2 * 4 * 4 * 48

@@ -19,6 +19,7 @@ from aot.options import Options
 from aot.packing.pack import EFFORT
 from aot.pipeline import compile_model, partition_model
 from aot.plan.plan_program import plan_programs
+from aot.plan.streaming import choose
 from aot.plan.streaming.placed import place_rows
 from aot.plan.streaming.runs import in_batches, runs_of, segmented
 from aot.target import load_target, widths
@@ -167,18 +168,58 @@ def test_a_reshape_between_rows_ends_a_run() -> None:
     ]
 
 
-def test_channels_scaled_by_an_average_end_a_run() -> None:
-    """All rows decide how channels are scaled: the call that scales waits for them."""
+def gated(ends: str) -> Program:
+    """Channels scaled by their averages, then one more operation, `ends`."""
     net = Net(x=(np.float32, (1, 4, 8, 6)))
     y = net.add("Sin", net.add("Neg", "x"))
     mean = net.add("GlobalAveragePool", y)
-    weights = net.const(np.ones((4, 4, 1, 1), np.float32))
-    scaled = net.add("Mul", y, net.add("Sigmoid", net.add("Conv", mean, weights)))
+    gate = net.add("Sigmoid", net.add("Conv", mean, net.const(np.ones((4, 4, 1, 1), np.float32))))
+    y = net.add("Cos", net.add("Mul", gate, y))
+    y = net.add(ends, net.add("Greater", y, y), y, gate) if ends == "Where" else net.add(ends, y)
     asked = Options(name="net", target="cortex-m4", objective="ram")
-    compiled = compile_model(net.model(**{scaled: np.float32}), asked)
-    reasons = [b.reason for b in runs_of(compiled.program)[1]]
-    assert any(r.endswith(": its result is one row") for r in reasons)
-    assert ": every row needs " in reasons[-1] and reasons[-1].endswith(", which is one row")
+    return compile_model(net.model(**{y: np.float32}), asked).program
+
+
+def test_channels_scaled_by_an_average_begin_a_run() -> None:
+    """All rows decide how channels are scaled: that is known when the call that scales begins."""
+    program = gated("Abs")
+    runs, breaks = runs_of(program)
+    assert [b.reason.partition(":")[2] for b in breaks] == [" its result is one row"]
+    assert [[c.origin.ops[0] for c in program.calls[a : z + 1]] for a, z in runs][1:] == [
+        ["Mul", "Cos", "Abs"]
+    ]
+    reason = runs_of(gated("Where"))[1][-1].reason
+    assert ": every row needs " in reason and reason.endswith(", which is one row")
+
+
+def test_calls_by_rows_move_next_to_their_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest level of a pyramid is read by a sum that other calls come before in the order
+    for whole tensors: next to it, and with the convolution behind it, it exists as rows."""
+    rng, net = np.random.default_rng(0), Net(x=(np.float32, (1, 4, 64, 64)))
+    sizes = net.const(np.array([1, 16, 64, 64]))
+
+    def weights(*shape: int) -> str:
+        return net.const(rng.uniform(-1, 1, shape).astype(np.float32))
+
+    def scaled(value: str, channels: int) -> str:
+        mean = net.add("GlobalAveragePool", value)
+        gate = net.add("Sigmoid", net.add("Conv", mean, weights(channels, channels, 1, 1)))
+        return net.add("Mul", value, gate)
+
+    small = net.add("Conv", "x", weights(16, 4, 2, 2), strides=[2, 2])
+    large = scaled(net.add("Conv", "x", weights(16, 4, 1, 1)), 16)
+    level = scaled(small, 16)
+    up = net.add("Resize", level, "", "", sizes, mode="nearest")
+    ends = [net.add("Conv", net.add("Add", large, up), weights(4, 16, 3, 3), pads=[1] * 4)]
+    ends.append(net.add("Conv", level, weights(4, 16, 3, 3), pads=[1] * 4))
+    model = net.model(**dict.fromkeys([scaled(y, 4) for y in ends], np.float32))
+    asked = Options(name="net", objective="ram", accuracy="strict")
+    found = compile_model(model, asked)
+    (segment,) = found.program.segments
+    calls = found.program.calls[segment.first : segment.last + 1]
+    assert [c.origin.ops[0] for c in calls] == ["Resize", "Mul", "Conv"]
+    monkeypatch.setattr(choose, "near", lambda program: program)
+    assert found.plan.arena_bytes < 0.8 * compile_model(model, asked).plan.arena_bytes
 
 
 def test_planted_faults(network: tuple[Program, Plan]) -> None:

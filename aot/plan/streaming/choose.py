@@ -14,6 +14,7 @@ from itertools import groupby
 
 from aot.ir.program import Program
 from aot.plan.streaming.estimate import LiveRanges, RowPeaks, live_ranges_of, narrow, whole_peaks
+from aot.plan.streaming.near import near
 from aot.plan.streaming.order import Run
 from aot.plan.streaming.runs import rows_of, runs_of, segmented
 
@@ -44,17 +45,28 @@ class _Best:
 def choose(program: Program, budget: int = 0) -> Program:
     """`program` with the segments that need the fewest bytes, or that fit a larger budget.
 
-    Of those that do, the segments are taken that have the least work by rows.
+    Of those that do, the segments are taken that have the least work by rows. Calls by rows follow
+    each other (`near`) where that needs a sixteenth less.
     """
+    made, nbytes = _chosen(program, budget)
+    other = near(program) if nbytes > budget else program
+    if other is not program:
+        again, less = _chosen(other, budget)
+        made = again if less <= max(budget, nbytes - nbytes // 16) else made
+    return made
+
+
+def _chosen(program: Program, budget: int) -> tuple[Program, int]:
+    """`program` with segments, its calls in their order, and the most bytes that these need."""
     ranges = live_ranges_of(program)
     whole = whole_peaks(program, ranges)
     found = runs_of(program)[0]
     runs = [_parts(program, ranges, whole, first, last) for first, last in found]
     inside = {i for first, last in found for i in range(first, last + 1)}
-    least = [nbytes for i, nbytes in enumerate(whole) if i not in inside]
-    least += [_best(parts, 0).nbytes for parts in runs]
-    made = [_best(parts, max([budget, *least])) for parts in runs]
-    return segmented(program, [span for best in made for span in best.spans])
+    outside = [nbytes for i, nbytes in enumerate(whole) if i not in inside]
+    least = max([*outside, *(_best(parts, 0).nbytes for parts in runs)], default=0)
+    made = [_best(parts, max(budget, least)) for parts in runs]
+    return segmented(program, [span for best in made for span in best.spans]), least
 
 
 def _best(parts: list[_Part], budget: int) -> _Best:
