@@ -91,6 +91,23 @@ def behind_identity(part: Part) -> Part | None:
     return Part(f"{part.label} behind", model, part.feeds, [*part.want, x], part.case)
 
 
+def negated(part: Part) -> Part:
+    """The part with its signed results negated, by portable C: what goes row by row has a
+    neighbour."""
+    model = onnx.ModelProto()
+    model.CopyFrom(part.model)
+    want = list(part.want)
+    for i, value in enumerate(model.graph.output):
+        if want[i].dtype.kind not in "if":
+            continue
+        for node in model.graph.node:
+            for names in (node.input, node.output):
+                names[:] = [f"{n}_before" if n == value.name else n for n in names]
+        model.graph.node.append(helper.make_node("Neg", [f"{value.name}_before"], [value.name]))
+        want[i] = -want[i]
+    return Part(f"{part.label} negated", model, part.feeds, want, part.case, part.taken)
+
+
 def _is_image(x: np.ndarray) -> bool:
     return x.dtype == np.float32 and 3 <= x.ndim <= 5 and x.shape[1] >= 4 and bool(x.size)
 
@@ -125,10 +142,12 @@ def merge(parts: list[Part]) -> tuple[onnx.ModelProto, list[np.ndarray]]:
 
 
 def by_rows(
-    model: onnx.ModelProto, vendor: str, out: Path, **options: str
+    model: onnx.ModelProto, vendor: str, out: Path, ordered: bool = True, **options: str
 ) -> tuple[set[str], set[str]]:
     """Compile to OUT with every call by rows that can be, whether that needs less memory or not.
 
+    Calls come in the order with the least memory for whole tensors, or unless `ordered` in that of
+    the model, where no part is between those of another.
     Returns the vendor's kernels that declare windows of rows, and those that are in segments.
     """
     asked = Options(name="net", backends=(vendor,), objective="ram", plan_effort=1, **options)
@@ -143,6 +162,8 @@ def by_rows(
             return made, plan
 
         patch.setattr(plan_program, "streamed", streamed)
+        if not ordered:
+            patch.setattr(plan_program, "schedule", lambda program: program)
         compile_to(model, out, asked, configure=False)
     own = [c for c in found if c.backend == vendor.partition(":")[0] and c.rowwise]
     return {c.kernel for c in own}, {c.kernel for c in own if c.region == STREAMED}

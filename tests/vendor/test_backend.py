@@ -188,21 +188,23 @@ def test_what_is_taken_is_right_with_the_vendor_and_without(
 
 
 def test_declared_windows_of_rows(vendor: Backend, spelled: str, bundled: Bundle) -> None:
-    """Calls that declare windows of rows give what whole tensors do.
-
-    Kernels take part that have a neighbour by rows in a case, as a conversion of the layout.
-    """
-    parts = [p for p in bundled.parts if _has_images(p)]
-    if not parts:
-        return
-    model, arrays = merged.merge(parts)
-    out = bundled.out.parent / "rows"
-    declared, streamed = merged.by_rows(model, spelled, out)
-    assert streamed or not declared, "no case with a neighbour by rows"
-    if declared:
+    """Calls that declare windows of rows give what whole tensors do, each kernel in some case: next
+    to conversions of layouts, and to an operation on the result."""
+    images = [p for p in bundled.parts if _has_images(p)]
+    missing: set[str] | None = None
+    for name, parts in ("rows", images), ("negated", [merged.negated(p) for p in images]):
+        if not parts:
+            return
+        model, arrays = merged.merge(parts)
+        out = bundled.out.parent / name
+        declared, streamed = merged.by_rows(model, spelled, out, name == "rows")
+        if not declared:
+            return
+        missing = (declared if missing is None else missing) - streamed
         merged.build(out, {})
         wrong = merged.run(parts, arrays, out)
         assert not wrong, "\n".join(wrong)
+    assert not missing, "no case with a neighbour by rows"
 
 
 def _has_images(part: merged.Part) -> bool:
