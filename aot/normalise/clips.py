@@ -90,7 +90,8 @@ def _scalar(value: ir.Value | None) -> float | None:
 def _clip_bounds(node: ir.Node, given: list[float | ir.Value | None]) -> Interval | None:
     """(low, high) of a node whose bounds are `given`; None if one is not constant."""
     assert node.outputs[0].dtype is not None
-    biggest = float(np.finfo(node.outputs[0].dtype.numpy()).max)
+    kinds = (np.dtype(np.float32), node.outputs[0].dtype.numpy())
+    biggest = max(float(np.finfo(kind).max) for kind in kinds)  # 65504 is a bound that is meant
     bounds = list(EVERYTHING)
     for side, bound in enumerate(given):
         if bound is not None:

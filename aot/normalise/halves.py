@@ -4,7 +4,9 @@ in between.
 
 Before: c = Conv(x, w, b); y = Clip(c, 0, 6), all float16
 After:  y = Cast(Clip(Conv(Cast(x), w, b), 0, 6)), float32 within the Casts; w and b are float32
-Operators that only move elements stay as they are at the ends of such a part. It is done only with
+Operators that only move elements stay as they are at the ends of such a part, and those whose
+result jumps, as Round, read rounded values. A value that others read, too, is rounded for all of
+its readers: each element is one number, infinite for all or none. It is done only with
 `LoadOptions.wide_halves`, in graphs that multiply by constant weights: results are closer to the
 real ones, and take more memory.
 """
@@ -16,12 +18,14 @@ from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, constant, dtype_of, graph_of, inner_graphs, shape_of
 from aot.ir.node_traits import is_view
 from aot.ir.operators import Linear, Moves, trait_of
-from aot.ir.value_traits import Converts, Dequantises
+from aot.ir.value_traits import Converts, Dequantises, Quantises
 from aot.load.options import LoadOptions
 from aot.shapes.signatures import signature
 
 HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 FLOAT = ir.DataType.FLOAT
+#: Operators of which a slightly different operand gives a far other result.
+JUMPS = frozenset({"Mod", "Round", "Shrink", "Sign"})
 
 
 def halves(edit: Editor, options: LoadOptions) -> None:
@@ -52,7 +56,8 @@ def _weighs(node: ir.Node) -> bool:
 def _fits(node: ir.Node) -> bool:
     """Whether a node of one result of half precision may compute in float32 instead."""
     apart = trait_of(node, Converts) or trait_of(node, Dequantises) or inner_graphs(node)
-    if node.domain or apart or len(node.outputs) != 1 or not _is_half(node.outputs[0]):
+    one = len(node.outputs) == 1 and _is_half(node.outputs[0])
+    if node.domain or apart or not one or node.op_type in JUMPS or _is_quantised(node):
         return False
     known = signature("", node.op_type, graph_of(node).opset_imports[""])
     if known is None or "dtype" in node.attributes:
@@ -60,6 +65,14 @@ def _fits(node: ir.Node) -> bool:
     formal = [*known.inputs, *[known.rest] * len(node.inputs)]
     taken = [f for i, f in zip(node.inputs, formal, strict=False) if _is_half(i)]
     return bool(taken) and all(f is not None and "tensor(float)" in f.allowed for f in taken)
+
+
+def _is_quantised(node: ir.Node) -> bool:
+    """Whether the node reads what DequantizeLinear makes, or QuantizeLinear its result: kernels of
+    integers compute such nodes with both."""
+    makers = (i.producer() for i in node.inputs if i is not None)
+    before = any(m is not None and trait_of(m, Dequantises) is not None for m in makers)
+    return before or any(trait_of(u.node, Quantises) for u in node.outputs[0].uses())
 
 
 def _is_inside(node: ir.Node, chosen: dict[ir.Node, ir.Node]) -> bool:
@@ -87,9 +100,7 @@ def _widen(
     inputs = [i if i is None else wide.get(i, i) for i in node.inputs]
     wide[old] = edit.again(node, inputs, before=node, dtype=FLOAT)
     if old.is_graph_output() or any(u.node not in chosen for u in old.uses()):
-        narrow = _cast(edit, wide[old], dtype_of(old), node)
-        wide[narrow] = wide[old]
-        edit.replace(old, narrow)
+        edit.replace(old, _cast(edit, wide[old], dtype_of(old), node))
 
 
 def _cast(edit: Editor, value: ir.Value, to: ir.DataType, before: ir.Node) -> ir.Value:

@@ -63,6 +63,38 @@ def test_without_constant_weights_or_the_option_nothing_changes():
         assert "FLOAT" not in {dtype for _, dtype in kinds}
 
 
+def operators(nodes, constants, outputs=("y",), x=(T.FLOAT16, (2, 8))):
+    """The nodes behind a MatMul of x by weights, c, normalised with wide parts."""
+    first = [node("MatMul", ["x", "w"], ["c"])]
+    constants = {"w": f32(8, 8).astype(np.float16), **constants}
+    return normalised(model_of([*first, *nodes], {"x": x}, outputs, constants), wide_halves=True)[0]
+
+
+def test_a_value_that_others_read_is_rounded_for_all():
+    """An output that is infinite in half precision is infinite for Mul, too."""
+    found = operators([node("Relu", ["c"], ["r"]), node("Mul", ["r", "r"], ["y"])], {}, ["r", "y"])
+    assert [op for op, _ in found] == ["Cast", "MatMul", "Relu", "Cast", "Cast", "Mul", "Cast"]
+
+
+def test_operators_that_jump_read_half_precision():
+    nodes = [node("Sin", ["c"], ["s"]), node("Mod", ["s", "k"], ["y"], fmod=1)]
+    found = operators(nodes, {"k": np.array(0.5, np.float16)})
+    assert found[-3:] == [("Sin", "FLOAT"), ("Cast", "FLOAT16"), ("Mod", "FLOAT16")]
+
+
+def test_quantised_networks_keep_kernels_of_integers():
+    ends = ["k", "z"]
+    nodes = [
+        node("QuantizeLinear", ["c", *ends], ["q"]),
+        node("DequantizeLinear", ["q", *ends], ["d"]),
+        node("MatMul", ["d", "w"], ["m"]),
+        node("Relu", ["m"], ["r"]),
+        node("QuantizeLinear", ["r", *ends], ["y"]),
+    ]
+    found = operators(nodes, {"k": np.array(0.5, np.float16), "z": np.int8(0)})
+    assert "FLOAT" not in {dtype for _, dtype in found}
+
+
 @pytest.mark.parametrize(
     ("options", "wide"),
     [({}, True), ({"accuracy": "strict"}, False), ({"objective": "ram"}, False)],
