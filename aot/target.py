@@ -11,7 +11,7 @@ from __future__ import annotations
 import platform
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import combinations
@@ -369,12 +369,31 @@ def _check_board(values: Mapping[str, Any], table: Mapping[str, Any], where: str
         return
     if not values.get("port"):
         raise TargetError("key 'port' is missing", where, 'for example: port = "cortex_m"')
-    held = {u for m in table.get("memory", ()) for u in _memory(m, where).use}
+    memories = [_memory(m, where) for m in table.get("memory", ())]
+    _check_places(memories, 1 << (32 if values.get("pointer_bits") == 32 else 64), where)
+    held = {u for m in memories for u in m.use}
     lacking = [u for u in USES if u not in held]
     if lacking:
         raise TargetError(
             f"no [[memory]] is for {lacking[0]}", where, f'a memory says: use = ["{lacking[0]}"]'
         )
+
+
+def _check_places(memories: Sequence[Memory], space: int, where: str) -> None:
+    """TargetError for two memories of one name or at one address, or beyond `space` bytes."""
+    for i, m in enumerate(memories):
+        end = m.address + m.bytes
+        if end > space:
+            what = f"memory {m.name} ends at {end:#x}, beyond the last address {space - 1:#x}"
+            raise TargetError(what, where, "a smaller `size`, or another `address`")
+        for o in memories[:i]:
+            if m.name.upper() == o.name.upper():
+                hint = "capital letters make no difference: macros of the bundle have the name"
+                raise TargetError(f"two memories are called {m.name!r}", where, hint)
+            if max(m.address, o.address) < min(end, o.address + o.bytes):
+                what = f"memory {m.name} at {m.address:#x} overlaps {o.name} at {o.address:#x}"
+                hint = "one [[memory]] may have several uses; memories end at `address` + `size`"
+                raise TargetError(what, where, hint)
 
 
 def _checked(key: str, value: Any, where: str) -> Any:
@@ -406,7 +425,11 @@ def _memory(table: Any, where: str) -> Memory:
     speed = table.get("speed", 1.0)
     # In Python True and False are numbers, too.
     if not isinstance(speed, int | float) or isinstance(speed, bool) or not 0 < speed < 1e12:
-        raise TargetError(f"speed {speed!r} of memory {name} is not positive", where)
+        raise TargetError(
+            f"speed {speed!r} of memory {name} is no number above 0 and below 1e12",
+            where,
+            "the fastest memory has speed = 1; 3 is three times as slow",
+        )
     address = table.get("address", 0)
     if not isinstance(address, int) or isinstance(address, bool) or not 0 <= address < 1 << 63:
         raise TargetError(f"address {address!r} of memory {name} is no address", where)

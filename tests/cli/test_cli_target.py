@@ -84,6 +84,25 @@ def test_bad_files(text: str, says: str, tmp_path: Path) -> None:
     assert says in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "name, address, says",
+    [
+        ("DTCM", 0x60000000, "two memories are called 'DTCM'"),
+        ("sram", 0x20001000, "sram at 0x20001000 overlaps dtcm at 0x20000000"),
+        ("sram", 0xFFFFFFFF, "sram ends at 0x100000fff, beyond the last address 0xffffffff"),
+    ],
+)
+def test_memories_of_a_board_lie_apart(name: str, address: int, says: str, tmp_path: Path) -> None:
+    file, text = tmp_path / "bad.toml", 'base = "cortex-m7"\n'
+    places = [("dtcm", 0x20000000, 8192), (name, address, 4096)]
+    uses = '["code", "weights", "arena", "data", "stack"]'
+    for word, at, size in places:
+        text += f'[[memory]]\nname = "{word}"\naddress = {at}\nsize = {size}\nuse = {uses}\n'
+    file.write_text(text)
+    with pytest.raises(TargetError, match=says):
+        load_target(str(file))
+
+
 def test_missing_file_and_unknown_name() -> None:
     with pytest.raises(TargetError, match="No such file"):
         load_target("/nonexistent/x.toml")

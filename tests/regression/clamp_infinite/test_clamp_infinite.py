@@ -27,3 +27,17 @@ def test_every_number_becomes_the_bound(op: str, bound: float, want: float, tmp_
     x = np.array([-2.0, 0.5, 7.0], np.float32)
     y, a = aot.compile(model, tmp_path / "o", name="n").load()(x)
     assert (np.asarray(a) == np.float32(want)).all() and (np.asarray(y) == 1.0).all()
+
+
+def test_the_largest_number_of_float16_is_a_bound(tmp_path: Path) -> None:
+    """Clip to it keeps infinities away; the old default bounds of Clip are float32's."""
+    consts = [numpy_helper.from_array(np.float16(v), n) for n, v in (("lo", -65504), ("hi", 65504))]
+    x = np.array([-np.inf, 0.5, np.inf], np.float16)
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT16, [3]) for n in "xy"]
+    nodes = [helper.make_node("Clip", ["x", "lo", "hi"], ["y"])]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], consts)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    y = aot.compile(model, tmp_path / "o", name="n").load()(x)
+    assert np.array_equal(
+        np.asarray(y[0] if isinstance(y, list | tuple) else y), [-65504, 0.5, 65504]
+    )
