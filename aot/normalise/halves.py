@@ -17,15 +17,15 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, constant, dtype_of, graph_of, inner_graphs, shape_of
 from aot.ir.node_traits import is_view
-from aot.ir.operators import Linear, Moves, trait_of
+from aot.ir.operators import Interface, Linear, Moves, trait_of
 from aot.ir.value_traits import Converts, Dequantises, Quantises
 from aot.load.options import LoadOptions
 from aot.shapes.signatures import signature
 
 HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 FLOAT = ir.DataType.FLOAT
-#: Operators of which a slightly different operand gives a far other result.
-JUMPS = frozenset({"Mod", "Round", "Shrink", "Sign"})
+#: True for an operator of which a slightly different operand gives a far other result.
+jumps: Interface[bool] = Interface("jumps")
 
 
 def halves(edit: Editor, options: LoadOptions) -> None:
@@ -57,7 +57,7 @@ def _fits(node: ir.Node) -> bool:
     """Whether a node of one result of half precision may compute in float32 instead."""
     apart = trait_of(node, Converts) or trait_of(node, Dequantises) or inner_graphs(node)
     one = len(node.outputs) == 1 and _is_half(node.outputs[0])
-    if node.domain or apart or not one or node.op_type in JUMPS or _is_quantised(node):
+    if node.domain or apart or not one or jumps.of(node) or _is_quantised(node):
         return False
     known = signature("", node.op_type, graph_of(node).opset_imports[""])
     if known is None or "dtype" in node.attributes:

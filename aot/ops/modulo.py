@@ -10,6 +10,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import Elementwise, Exact, OneOf
+from aot.normalise.halves import jumps
 from aot.ops.binary import combine_pair, same_type
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED
 from aot.ops.registry import op
@@ -27,6 +28,7 @@ from aot.vendor.layouts import follow
 
 modulo = op("Mod", "a b", traits=[Elementwise()], fmod=0)
 modulo.layouts(follow)
+jumps("Mod")(True)
 modulo.check(lambda m: same_type(m, NUMBERS))
 
 

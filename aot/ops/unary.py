@@ -15,6 +15,7 @@ from aot.ir.operators import Elementwise, Exact, OneOf, Trait
 from aot.ir.splits import Split
 from aot.ir.value_traits import Clamp, Curve
 from aot.normalise.affine import scales
+from aot.normalise.halves import jumps
 from aot.ops.broadcast import stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of
 from aot.ops.registry import op
@@ -193,6 +194,7 @@ bounds("Sigmoid")(approximated(lambda x: 1 / (1 + np.exp(-x))))
 bounds("Floor")(rising(np.floor))
 bounds("Ceil")(rising(np.ceil))
 polynomials("Floor Ceil Round")(rounded)
+jumps("Round Shrink Sign")(True)
 declare("Round", "round", exact=STEP)
 for _name in ("Sin", "Cos", "Tan", "Atan", "Sinh", "Cosh", "Asinh"):
     declare(_name, _name.lower(), exact=STEP)
