@@ -24,7 +24,7 @@ typedef struct {
     float alpha, beta;
 } aot_convtranspose_f32_params;
 
-enum { AOT_CONVTRANSPOSE_T = 4 };
+enum { AOT_CONVTRANSPOSE_T = 8 };
 
 /* The input position along one axis that tap k brings to output o, or -1. */
 AOT_INLINE int32_t aot_convtranspose_from(const aot_convtranspose_f32_params *p, int axis,
@@ -37,37 +37,61 @@ AOT_INLINE int32_t aot_convtranspose_from(const aot_convtranspose_f32_params *p,
 }
 
 #if AOT_VLEN > 1
-/* acc[t] += x[t's pixel] * w over all input channels, for the columns whose `from` is not -1. */
-AOT_INLINE void aot_convtranspose_f32_tap(aot_vf *acc, const float *x, const float *w,
-                                          const int32_t *from, int32_t columns, int32_t ic,
+/* acc[0..N-1] += N pixels side by side, from x on, times w over all input channels; N is 8, 4 or 1.
+ * Every sum is a variable of its own: gcc keeps arrays of them on the stack. */
+AOT_INLINE void aot_convtranspose_f32_run(aot_vf *acc, const float *x, const float *w, int32_t ic,
+                                          ptrdiff_t plane, int N) {
+    enum { V = AOT_VLEN };
+    const int some = N > 1, many = N > 4;
+    aot_vf a0 = acc[0], a1 = acc[some], a2 = acc[2 * some], a3 = acc[3 * some];
+    aot_vf a4 = acc[4 * many], a5 = acc[5 * many], a6 = acc[6 * many], a7 = acc[7 * many];
+    for (int32_t c0 = 0; c0 < ic; c0 += V, x += plane) {
+        const int32_t lanes = ic - c0 < V ? ic - c0 : V;
+        for (int32_t c = 0; c < lanes; c++, w += V) {
+            const aot_vf wv = aot_vload(w);
+            a0 += wv * x[c];
+            if (N > 1) {
+                a1 += wv * x[V + c];
+                a2 += wv * x[2 * V + c];
+                a3 += wv * x[3 * V + c];
+            }
+            if (N > 4) {
+                a4 += wv * x[4 * V + c];
+                a5 += wv * x[5 * V + c];
+                a6 += wv * x[6 * V + c];
+                a7 += wv * x[7 * V + c];
+            }
+        }
+    }
+    acc[0] = a0;
+    if (N > 1) {
+        acc[1] = a1;
+        acc[2] = a2;
+        acc[3] = a3;
+    }
+    if (N > 4) {
+        acc[4] = a4;
+        acc[5] = a5;
+        acc[6] = a6;
+        acc[7] = a7;
+    }
+}
+
+/* acc[t] += pixel `at` + t of the row x * w over all input channels, for the columns t of which the
+ * row has the pixel. */
+AOT_INLINE void aot_convtranspose_f32_tap(aot_vf *acc, const float *x, const float *w, int32_t at,
+                                          int32_t columns, int32_t width, int32_t ic,
                                           ptrdiff_t plane) {
-    const int32_t v = AOT_VLEN;
-    for (int32_t c0 = 0; c0 < ic; c0 += v) {
-        const int32_t lanes = ic - c0 < v ? ic - c0 : v;
-        const float *xb = x + (c0 / v) * plane;
-        const float *wb = w + (ptrdiff_t)c0 * v;
-        if (columns == AOT_CONVTRANSPOSE_T && from[0] >= 0 && from[1] >= 0 && from[2] >= 0 &&
-            from[3] >= 0) {
-            const float *x0 = xb + (ptrdiff_t)from[0] * v, *x1 = xb + (ptrdiff_t)from[1] * v;
-            const float *x2 = xb + (ptrdiff_t)from[2] * v, *x3 = xb + (ptrdiff_t)from[3] * v;
-            for (int32_t c = 0; c < lanes; c++) {
-                const aot_vf wv = aot_vload(wb + (ptrdiff_t)c * v);
-                acc[0] += wv * x0[c];
-                acc[1] += wv * x1[c];
-                acc[2] += wv * x2[c];
-                acc[3] += wv * x3[c];
-            }
-            continue;
-        }
-        for (int32_t t = 0; t < columns; t++) {
-            if (from[t] < 0) {
-                continue;
-            }
-            const float *xt = xb + (ptrdiff_t)from[t] * v;
-            for (int32_t c = 0; c < lanes; c++) {
-                acc[t] += aot_vload(wb + (ptrdiff_t)c * v) * xt[c];
-            }
-        }
+    const int32_t end = width - at < columns ? width - at : columns;
+    int32_t t = at < 0 ? -at : 0;
+    for (; t + 8 <= end; t += 8) {
+        aot_convtranspose_f32_run(acc + t, x + (ptrdiff_t)(at + t) * AOT_VLEN, w, ic, plane, 8);
+    }
+    for (; t + 4 <= end; t += 4) {
+        aot_convtranspose_f32_run(acc + t, x + (ptrdiff_t)(at + t) * AOT_VLEN, w, ic, plane, 4);
+    }
+    for (; t < end; t++) {
+        aot_convtranspose_f32_run(acc + t, x + (ptrdiff_t)(at + t) * AOT_VLEN, w, ic, plane, 1);
     }
 }
 
@@ -97,16 +121,12 @@ AOT_INLINE void aot_convtranspose_f32_block(float *y, const float *x, const floa
                         for (int32_t kh = 0; kh < p->kernel[1]; kh++) {
                             const int32_t h = aot_convtranspose_from(p, 1, oh, kh);
                             for (int32_t kw = 0; kw < p->kernel[2]; kw++) {
-                                int32_t from[AOT_CONVTRANSPOSE_T];
-                                for (int32_t t = 0; t < step; t++) {
-                                    from[t] = t < columns
-                                                  ? aot_convtranspose_from(p, 2, o + t * sw, kw)
-                                                  : -1;
-                                }
-                                if (d >= 0 && h >= 0) {
+                                /* Columns of a phase read pixels side by side, or none does. */
+                                const int32_t at = o + p->pad[2] - kw * p->dilation[2];
+                                if (d >= 0 && h >= 0 && at % sw == 0) {
                                     aot_convtranspose_f32_tap(
-                                        acc, x + ((ptrdiff_t)d * p->in[1] + h) * row, wk, from,
-                                        columns, p->ic, plane);
+                                        acc, x + ((ptrdiff_t)d * p->in[1] + h) * row, wk, at / sw,
+                                        columns, p->in[2], p->ic, plane);
                                 }
                                 wk += (ptrdiff_t)p->ic * v;
                             }
