@@ -58,6 +58,8 @@ FLASH = goals("92 245 38 277 62", "149.6 386.6 107.3 305.1 125.3")
 RAM = goals("35 57 17.5 1.6 7.7", "56.5 102.2 24.3 3.6 17.9")
 #: Bytes: what is live at one time, and 512 more.
 ARENA = {"ic": 32768 + 512, "vww": 55296 + 512, "kws": 16000 + 512, "sww": 6656 + 512}
+#: Bytes of flash of hello_world on Cortex-M0, 2.6 KiB.
+HELLO_FLASH = 2662
 #: Millions of instructions of float32 models on Cortex-M4.
 FLOAT = {"ic": Goal(45.0, 91.0), "kws": Goal(8.5, 15.6)}
 
@@ -138,10 +140,10 @@ def smallest(folder: Path) -> bool:
     """hello_world on Cortex-M0: library and start-up without the program that reads files."""
     board, _ = measure(folder / "hello_world_int8.onnx", "cortex-m0", "tflite")
     flash = board.image.flash - board.parts.get("runner", 0)
-    good = flash <= 4096 and board.ram <= 1024
+    good = flash <= HELLO_FLASH and board.ram <= 1024
     print(
-        f"hello_world on Cortex-M0: {flash} bytes of flash without the file runner (at most 4096; "
-        f"{board.image.flash} with it), {board.ram} bytes of RAM (at most 1024), "
+        f"hello_world on Cortex-M0: {flash} bytes of flash without the file runner (at most "
+        f"{HELLO_FLASH}; {board.image.flash} with it), {board.ram} bytes of RAM (at most 1024), "
         f"{board.instructions[-1]} instructions{'' if good else ' (!)'}\n"
     )
     return good

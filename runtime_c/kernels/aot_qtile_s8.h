@@ -45,11 +45,13 @@ AOT_INLINE int aot_qtile_s8_assembly(aot_qtile_job *job, const int8_t *const *x,
     job->gap = (int32_t)x_row - run;
     job->rows = rows;
     job->p = x[0];
-    job->q = x[P - 1];
     job->w = w;
     job->bias = bias;
     job->fours = PLANAR ? run : (run & ~3) * O;
+#if !AOT_QTILE_THUMB1
+    job->q = x[P - 1];
     job->ones = (run & 3) * O;
+#endif
 #if AOT_QTILE_RISCV
     if (P == 2 && O == 8 && !PLANAR) {
         aot_qtile_s8_riscv(job, x[0], x[1], w, bias);

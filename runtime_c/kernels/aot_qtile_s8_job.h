@@ -11,8 +11,8 @@
 #define AOT_QTILE_MAX 16 /* pixels times channels at most */
 
 /* `fours` and `ones` are the bytes of a row of weights taken four k at a time and one at a time
- * (Thumb-1: `fours` is the run), `gap` the bytes from the end of a row of a pixel's window to the
- * next. The assembly knows the offsets. */
+ * (Thumb-1: `fours` is the run; it reads neither `ones` nor `q`), `gap` the bytes from the end of a
+ * row of a pixel's window to the next. The assembly knows the offsets. */
 typedef struct {
     int32_t sum[AOT_QTILE_MAX];
     int32_t fours, ones, gap, rows;

@@ -116,15 +116,24 @@ AOT_INLINE int32_t aot_requant_doubling_high(int32_t acc, int32_t mult) {
 #endif
 }
 
-/* The rare left shifts. */
+#if defined(__thumb__) && !defined(__thumb2__)
+#define AOT_REQUANT_CALLS 1 /* the product of 64 bits is a call: one of it for both directions */
+#else
+#define AOT_REQUANT_CALLS 0
+#endif
+
+/* The rare left shifts, limited to 30 bits; with AOT_REQUANT_CALLS before the product. */
 static AOT_NOINLINE AOT_UNUSED int32_t aot_requant_left(int32_t acc, int32_t mult, int32_t shift) {
-    const int64_t wide = (int64_t)acc * (int64_t)(1U << shift);
-    const int64_t top = (1 << 30) - 1;
-    const int64_t limited = wide > top ? top : wide < -top ? -top : wide;
-    return aot_requant_doubling_high((int32_t)limited, mult);
+    const int32_t top = (1 << 30) - 1, most = top >> shift;
+    const int32_t wide = acc > most ? top : acc < -most ? -top : acc * (int32_t)(1U << shift);
+    return AOT_REQUANT_CALLS ? wide : aot_requant_doubling_high(wide, mult);
 }
 
 AOT_INLINE int32_t aot_requant_tflite(int32_t acc, int32_t mult, int32_t shift) {
+    if (AOT_REQUANT_CALLS && !AOT_LIKELY(shift <= 0)) {
+        acc = aot_requant_left(acc, mult, shift);
+        shift = 0;
+    }
     if (AOT_LIKELY(shift <= 0)) {
         const int32_t high = aot_requant_doubling_high(acc, mult);
         if (shift == 0) {
