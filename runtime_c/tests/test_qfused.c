@@ -47,7 +47,7 @@ static run begin(int number, int rq, int pc) {
     r.p = (aot_qconv_epilogue_params){
         p.n,  p.ic, p.ih, p.iw,     p.oc,     p.oh, p.ow, p.kh, p.kw,   p.sh, p.sw, p.dh,
         p.dw, p.pt, p.pl, p.x_zero, p.y_zero, p.lo, p.hi, p.oc, PIXELS, 0,    0,    0,
-        0,    0,    0,    0,        0,        0,    3,    -90,  110,    0,    p.oh};
+        0,    0,    0,    0,        0,        0,    3,    -90,  110,    0,    p.oh, 0};
     fill_s32(bias, g->oc, -3000, 3000);
     qconvolve(sums, x, w, bias, &p, 0);
     r.bias = folded(bias, w, g->oc, depth, g->x_zero, up_to(g->oc, 32) + 8);
