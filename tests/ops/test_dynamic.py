@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -326,7 +327,8 @@ def jobs_of(build: Build) -> list[harness.Job]:
 
 
 def test_from_nothing_to_all(tmp_path: Path) -> None:
-    jobs = [j for build in GRAPHS for j in jobs_of(build)]
+    chosen = GRAPHS if os.environ.get("AOT_FULL") else GRAPHS[::2]
+    jobs = [j for build in chosen for j in jobs_of(build)]
     harness.run_batch(jobs, 4, tmp_path)
     assert not [f"{j.label}: {j.error}" for j in jobs if j.error]
 
