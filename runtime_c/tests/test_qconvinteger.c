@@ -44,8 +44,8 @@ static int32_t *sums_of(const run *r, int times) {
 static void dots(const run *r, int flip, int strip) {
     const aot_qconv_s8_params *p = &r->p;
     const int O = p->oc > V ? 2 : 1, C = up_to(p->oc, V);
-    const int run = p->dw == 1 ? p->kw * p->ic : p->ic;
-    const int8_t *w = dot_weights(r->w, p->oc, r->depth / run, run, O, V);
+    const int length = p->dw == 1 ? p->kw * p->ic : p->ic;
+    const int8_t *w = dot_weights(r->w, p->oc, r->depth / length, length, O, V);
     const int bytes = dot_bytes(p->ic, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw, p->dh, p->dw);
     void *scratch = NEW(int8_t, 8 * C + 256 + bytes + 4 * p->oh * p->ow);
     int32_t *bias = sums_of(r, -flip), *y = NEW(int32_t, p->n * C * p->oh * p->ow);
