@@ -21,6 +21,15 @@ REST = ("armv7-linux", "riscv64-linux", "cortex-m3", "cortex-m7", "cortex-m33", 
         "cortex-m52", "cortex-m85", "rv32imc", "rv32imac_zba_zbb", "rv32imafcv")  # fmt: skip
 ALL = FAST + REST
 
+#: A user's firmware in CMake: `firmware.c` with the board's files and the bundle named by MODEL.
+PROJECT = """
+cmake_minimum_required(VERSION 3.16)
+project(firmware C)
+add_subdirectory("${MODEL}" model)
+add_executable(firmware firmware.c)
+target_link_libraries(firmware PRIVATE aot::net aot::net-board)
+"""
+
 _built: dict[str, Path] = {}
 
 

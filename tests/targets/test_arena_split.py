@@ -15,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 
 import aot
 from aot.cli import main
-from targets.images import DIGITS, need_tools
+from targets.images import DIGITS, PROJECT, need_tools
 
 #: MPS2 AN500: 4 MiB of fast memory, of which a chip has less, and 16 MiB behind a bus.
 BOARD = """
@@ -120,13 +120,6 @@ int main(void) {
     if (net_run(&model, NULL, NULL) != AOT_OK) { return 7; }
     return *slow == 0xA5 && first == 0xA5 ? 8 : 0;
 }
-"""
-PROJECT = """
-cmake_minimum_required(VERSION 3.16)
-project(firmware C)
-add_subdirectory("${MODEL}" model)
-add_executable(firmware firmware.c)
-target_link_libraries(firmware PRIVATE aot::net aot::net-board)
 """
 
 

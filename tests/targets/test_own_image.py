@@ -11,7 +11,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from aot.cli import main
-from targets.images import need_tools
+from targets.images import PROJECT, need_tools
 
 FIRMWARE = """
 #include "net.h"
@@ -21,13 +21,6 @@ int main(void) {
     aot_status status = net_init(&model, arena, sizeof arena);
     return status == AOT_OK ? (int)net_run(&model, NULL, NULL) : (int)status;
 }
-"""
-PROJECT = """
-cmake_minimum_required(VERSION 3.16)
-project(firmware C)
-add_subdirectory("${MODEL}" model)
-add_executable(firmware firmware.c)
-target_link_libraries(firmware PRIVATE aot::net aot::net-board)
 """
 
 
