@@ -93,6 +93,16 @@ def test_the_bits_of_tflite(
     assert [(n, d) for (n, most), d in zip(names, off, strict=True) if d > most] == []
 
 
+def test_without_the_library_the_cases_are_the_nodes(
+    parts: list[merged.Part], tmp_path: Path
+) -> None:
+    """Portable C in the library's place computes with float32 scales unless it is asked not to."""
+    some = [p for p in parts if FULL or "qadd" in p.taken]
+    arrays = merged.compile_parts(some, "cmsis_nn", tmp_path)
+    results(tmp_path, "OFF", root(ROOTS[0]), arrays)
+    assert merged.run(some, arrays, tmp_path) == []
+
+
 #: Patterns whose functions take windows of rows.
 BY_WINDOWS = {"qconv", "qaverage", "qmaxpool", "qmaxpool16", "qadd", "qmul"}
 

@@ -294,9 +294,10 @@ def maximum16_examples() -> Iterator[Case]:
 
 
 def pair_examples() -> Iterator[Case]:
-    """Those of every vendor, of int16, and of one image, which is made row by row, too."""
+    """Those of every vendor, of int16, and of one image, which is made row by row, too; no sums end
+    in a half, which float32, portable C and the library round in three ways."""
     yield from QuantisedPair.cases()
-    steps = [np.array(s, np.float32) for s in (3e-4, 2e-4, 4e-4)]
+    steps = [np.array(s, np.float32) for s in (3e-4, 2.13e-4, 4e-4)]
     for shape, dtype in (((2, 5, 3, 7), "int16"), ((1, 5, 3, 7), "int16"), ((1, 5, 4, 7), "int8")):
         a, b = (quantised_values(*shape, dtype=dtype, seed=s) for s in (0, 1))
         # A product of int16 is one of few steps, of int8 of all.
