@@ -193,9 +193,6 @@ class Options:
     def _check_memory(self) -> None:
         """Refuse options about memory that exclude each other."""
         _one_of("--arena", self.arena, get_args(Arena))
-        if self.arena == "split" and self.package:
-            what = "--arena split with --package: projects of other build systems have one arena"
-            raise UnsupportedError(what, hint="leave --arena away")
         if self.push and self.slice_macs:
             what = f"--push {self.push} with --slice-macs {self.slice_macs}"
             raise UnsupportedError(what, hint="rows cut a run already; leave --slice-macs out")

@@ -55,8 +55,8 @@ def index() -> dict[str, Any]:
 def package_files(kind: str, compiled: Compiled) -> dict[str, File]:
     """Every file of the package `kind` by its path. Equal compilations give equal bytes.
 
-    Raises UnsupportedError for a model whose calls a vendor computes: its C files and libraries
-    are known to the bundle's CMake only.
+    Raises UnsupportedError for a model whose calls a vendor computes, whose C files and libraries
+    are known to the bundle's CMake only, and for a crate with an arena in several memories.
     """
     vendors = sorted({c.backend for c in compiled.program.every_call()} - {"c"})
     if vendors:
@@ -64,6 +64,9 @@ def package_files(kind: str, compiled: Compiled) -> dict[str, File]:
         why = f"its library ({libraries}) is found" if libraries else "its files are compiled"
         what = f"--package {kind} with --backend {','.join(vendors)}: {why} by the bundle's CMake"
         raise UnsupportedError(what, hint="portable C alone, or add_subdirectory of the bundle")
+    if compiled.plan.parts and kind == "cargo":
+        what = f"--package {kind} with --arena split: an arena of safe Rust is one value"
+        raise UnsupportedError(what, hint="leave one of them away")
     own, name = index()[kind], compiled.name
     put = {"name": name, **{part: own[part].format(name=name) for part in _PARTS}}
     # Files for hosts and for the trace are of no use here. Constants become an array: the assembler
@@ -112,6 +115,7 @@ def _values(compiled: Compiled) -> dict[str, object]:
         "plain": lambda t: ctext.plain(interface.label(t)),
         "symbols": len(program.dynamic_dims),
         "arena_align": compiled.plan.alignment,
+        "split": f"{program.name}_arena()" if compiled.plan.parts else "",
         "arena_bytes": memory["arena_bytes"],
         "constants_bytes": memory["constants_bytes"],
         "stack": memory["stack_bytes"] or _STACK,

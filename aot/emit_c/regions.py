@@ -328,12 +328,12 @@ def _call_fallback(
     moved = dict(fallback.moved)
     ins = [pointer(s, Arg(n, Access.READ)) for n in fallback.inputs] or ["NULL"]
     ends = [pointer(s, Arg(n, Access.WRITE)) for n in fallback.outputs]
-    outs = [f"arena + {moved[i]}" if i in moved else p for i, p in enumerate(ends)] or ["NULL"]
+    outs = [_at(root, plan, moved[i]) if i in moved else p for i, p in enumerate(ends)] or ["NULL"]
     declared = [
         f"    const unsigned char *from[{len(ins)}];",
         f"    unsigned char *to[{len(outs)}];",
     ]
-    passed = [f"arena + {fallback.base}", "from", "to"]
+    passed = [_at(root, plan, fallback.base), "from", "to"]
     lines = [
         *(f"    from[{i}] = {p};" for i, p in enumerate(ins)),
         *(f"    to[{i}] = {p};" for i, p in enumerate(outs)),
@@ -347,6 +347,11 @@ def _call_fallback(
     for index in _border_calls(program, fallback) if program is root else ():
         lines.append(f"    STEP({index}, (void)0); /* for the trace build */")
     return lines, declared
+
+
+def _at(root: Program, plan: Plan, offset: int) -> str:
+    """The address in C of a byte of the arena of `plan`."""
+    return f"{root.name}_at(arena, {offset})" if plan.parts else f"arena + {offset}"
 
 
 def _border_calls(program: Program, fallback: RegionFallback) -> list[int]:

@@ -11,15 +11,13 @@ from aot.errors import AotError, TargetError, UnsupportedError, shell_word, some
 from aot.ir.graph_nodes import CONTROL
 from aot.ir.program import Program, Role
 from aot.options import Options
-from aot.partition.annotate import PORTABLE
 from aot.partition.result import Partition
 from aot.plan.board_memory import Needs, check_fit, needs_of
 from aot.plan.code_size import alike, largest
 from aot.plan.compiled import Compiled
 from aot.plan.memory.frame import framed, is_framed
+from aot.plan.statics import vendors_of
 from aot.target import Target
-from aot.vendor.backend import Backend
-from aot.vendor.find import backends_of
 
 #: Bytes of stack below which no model runs.
 LEAST_STACK = 192
@@ -157,17 +155,11 @@ _SMALLER = {"accel_sim": "--backend accel_sim:64 simulates the smallest machine"
 
 def _name_vendors(error: TargetError, compiled: Compiled, options: Options) -> None:
     """Say how much of what does not fit are vendors' variables, and what would need less."""
-    for vendor in _vendors(compiled.program, options):
+    for vendor in vendors_of(compiled.program, options):
         if vendor.memory:
             error.where += f"; {vendor.memory} bytes of them are variables of {vendor.name}"
             if smaller := _SMALLER.get(vendor.name):
                 error.hint = f"{smaller}; {error.hint}"
-
-
-def _vendors(program: Program, options: Options) -> list[Backend]:
-    """The vendors that have calls in `program`."""
-    used = {c.backend for c in program.every_call()} - {PORTABLE}
-    return backends_of(used, options) if used else []
 
 
 def _check_addresses(compiled: Compiled) -> None:

@@ -38,10 +38,10 @@ class RegionFallback:
     """Region `region` of `backend` in portable C.
 
     `inputs` and `outputs` are tensors of the region's program (the main one or a body) in the order
-    of the fallback's; the fallback's arena starts at byte `base` of that program's. Outputs that
-    share memory with an input are made at `moved` (output index → byte of the same arena) and
-    copied when all is done. `end` is a byte of the main arena. Without a `program` there is no
-    fallback, for the `reason` given.
+    of the fallback's; the fallback's arena starts at byte `base` of that program's, in its last
+    memory. Outputs that share memory with an input are made at `moved` (output index → byte of the
+    same arena) and copied when all is done. `end` is a byte of the main arena. Without a `program`
+    there is no fallback, for the `reason` given.
     """
 
     region: int
@@ -76,12 +76,16 @@ def make_fallbacks(
     )
 
 
+#: Why a region of a body has no fallback: one address does not reach both.
+_ELSEWHERE = "its body and the memory for portable C are not in one memory of the arena"
+
+
 @dataclass(frozen=True, slots=True)
 class _Around:
     """A program, what it was made of, and where its arena is in the main one.
 
     In a body (`behind` is not None) the arenas of fallbacks are behind the main arena, at that
-    byte.
+    byte; `reason` says why this cannot be.
     """
 
     program: Program
@@ -91,6 +95,7 @@ class _Around:
     main: str
     start: int = 0
     behind: int | None = None
+    reason: str = ""
 
     def bodies(self) -> Iterator[_Around]:
         """The bodies of all calls."""
@@ -105,7 +110,8 @@ class _Around:
                 start = self.start + self.plan.placements[arena.tensor].offset
                 behind = main if self.behind is None else self.behind
                 own = body.program, body.plan, part.graph, part.partition
-                yield _Around(*own, self.main, start, behind)
+                last = self.plan.at(start)[0] + 1 == len(self.plan.parts or "1")
+                yield _Around(*own, self.main, start, behind, self.reason if last else _ELSEWHERE)
 
 
 def _fallbacks(around: _Around, target: Target, options: Options) -> Iterator[RegionFallback]:
@@ -143,6 +149,8 @@ def _fallback(
     node, the record holds only the reason.
     """
     program, plan, graph = around.program, around.plan, around.graph
+    if around.reason:
+        return RegionFallback(region.index, region.backend, reason=around.reason)
     nodes = {id(n.ir) for s in region.items for n in s.match.nodes}
     inputs, outputs = _border(graph, region, layouts, nodes)
     try:
@@ -223,13 +231,13 @@ def _tensor(program: Program, value: ValueRef) -> str:
 
 
 def _base(program: Program, plan: Plan, region: int) -> int:
-    """The lowest aligned offset behind all that lives before, after or around the region's
-    calls.
+    """The lowest aligned offset, in the last memory of the arena, behind all that lives before,
+    after or around the region's calls.
     """
     steps = [i for i, c in enumerate(program.calls) if c.region == region]
     first, last = steps[0], steps[-1] + 1
     persistent = {program.base(n)[0] for n in _persistent(program)}
-    end = 0
+    end = plan.parts[-1].begin if plan.parts else 0
     for root, (begin, stop) in (plan.live or {}).items():
         if root not in plan.placements:
             continue

@@ -30,7 +30,7 @@ from aot.plan.overread import readable
 from aot.plan.schedule import schedule
 from aot.plan.slices import apart
 from aot.plan.stack.declare import declared
-from aot.plan.statics import static_bytes
+from aot.plan.statics import static_bytes, vendor_bytes
 from aot.plan.streaming.cached import cached
 from aot.plan.streaming.choose import choose
 from aot.plan.streaming.placed import place_rows
@@ -72,7 +72,7 @@ def plan_programs(
         check_program(program)
         fetching = fetched(program, chip, options)
         made, plan = _finished(fetching, chip, options, stage)
-        if fetching is not program and options.ram and _excess(made, plan, chip, options.ram):
+        if fetching is not program and _excess(made, plan, chip, options):
             made, plan = _finished(program, chip, options, stage)
             made, plan = _fetching_too(program, made, plan, chip, options, stage)
         yield chip, made, plan
@@ -95,7 +95,7 @@ def _fetching_too(
         return whole, plan
     both = _finished(replace(fetching, calls=tuple(calls)), chip, options, stage)
     both = within_ram(*both, chip, options)
-    return (whole, plan) if _excess(*both, chip, options.ram or 0) else both
+    return (whole, plan) if _excess(*both, chip, options) else both
 
 
 def _finished(
@@ -197,48 +197,51 @@ def within_ram(
 
     If nothing fits, the plan is the smallest.
     """
-    if options.ram is None or program.segments or not _excess(program, plan, target, options.ram):
+    if program.segments or not _excess(program, plan, target, options):
         return program, plan
-    arena = plan.arena_bytes - _excess(program, plan, target, options.ram)
+    arena = plan.arena_bytes - _excess(program, plan, target, options)
     found = program, plan
     for share in SHARES:
         budget = max(1, int(arena * share))
         found = streamed(program, plan, options.plan_effort, budget)
-        if not _excess(*found, target, options.ram):
+        if not _excess(*found, target, options):
             break
     return found
 
 
 def in_memories(program: Program, plan: Plan, target: Target, options: Options) -> Plan:
     """`plan`, with `--arena split` in several memories of the board where the fastest one is too
-    small. UnsupportedError for a target or a vendor whose arena cannot be split.
+    small. Values apart take more bytes: where `--ram` allows only those of `plan`, it stays whole.
+
+    UnsupportedError for a target whose arena cannot be split.
     """
     if options.arena == "one":
         return plan
     constants = sum(program.tensors[n].nbytes for n in program.consts)
-    found = rooms(target, io_bytes(program), constants) if target.board else []
+    own = io_bytes(program) + vendor_bytes(program, options)
+    found = rooms(target, own, constants) if target.board else []
     if len(found) < 2:
         what = f"--arena split: target {target.name} has one memory for the arena"
         hint = 'a target file with several [[memory]] tables that say use = ["arena"]'
         raise UnsupportedError(what, hint=hint)
     made = split_arena(program, plan, found, target.pointer_bits // 8, options.plan_effort)
-    vendors = sorted({c.backend for c in program.every_call() if c.region >= 0})
-    if made.parts and vendors:
-        # Portable C in a vendor's place has its values behind all others, in one memory.
-        what = f"--arena split with --backend {','.join(vendors)}: vendors know one arena"
-        raise UnsupportedError(what, hint="leave one of them away")
+    fits = any(plan.arena_bytes <= room.bytes for room in found)
+    if fits and _excess(program, made, target, options):
+        return plan
     if made.parts:
         check_plan(program, made)
     return made
 
 
-def _excess(program: Program, plan: Plan, target: Target, ram: int) -> int:
-    """Bytes that arena, variables and declared stack are above `ram`; 0 if the stack is unknown."""
+def _excess(program: Program, plan: Plan, target: Target, options: Options) -> int:
+    """Bytes that arena, variables and declared stack are above `--ram`; 0 without it, or if the
+    stack is unknown."""
     stack = declared(program, target).bytes
-    if stack is None:
+    if stack is None or options.ram is None:
         return 0
-    taken = plan.arena_bytes + static_bytes(program, target.pointer_bits // 8) + stack
-    return max(0, taken - ram)
+    static = static_bytes(program, target.pointer_bits // 8, len(plan.parts))
+    taken = plan.arena_bytes + static + vendor_bytes(program, options) + stack
+    return max(0, taken - options.ram)
 
 
 def _overlapped(program: Program) -> Program:

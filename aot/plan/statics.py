@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a bundle's own variables take: the static instance, its locks, pointers to constants."""
+"""What variables take: a bundle's own (the static instance, its locks, pointers to constants), and
+those of vendors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from aot.ir.program import Program
+from aot.options import Options
+from aot.partition.annotate import PORTABLE
+from aot.vendor.backend import Backend
+from aot.vendor.find import backends_of
 
 
 def context_bytes(program: Program, word: int, arenas: int = 0) -> int:
@@ -57,3 +62,14 @@ def static_bytes(program: Program, word: int, arenas: int = 0) -> int:
 
 def _up(size: int, align: int) -> int:
     return -(-size // align) * align
+
+
+def vendors_of(program: Program, options: Options) -> list[Backend]:
+    """The vendors that have calls in `program`; `memory` of each are its own variables."""
+    used = {c.backend for c in program.every_call()} - {PORTABLE}
+    return backends_of(used, options) if used else []
+
+
+def vendor_bytes(program: Program, options: Options) -> int:
+    """Bytes of the variables of vendors."""
+    return sum(v.memory for v in vendors_of(program, options))

@@ -5,7 +5,9 @@ own, and one message for what cannot be."""
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,11 @@ from elftools.elf.elffile import ELFFile
 
 import aot
 from aot.cli import main
+from aot.options import Options
+from aot.pipeline import compile_model
+from aot.tools.run import execute, open_out, stream
+from corpus_models import tflite_outputs
+from graphs import model as graph
 from targets.images import DIGITS, PROJECT, need_tools
 
 #: MPS2 AN500: 4 MiB of fast memory, of which a chip has less, and 16 MiB behind a bus.
@@ -37,6 +44,10 @@ size = "{slow}"
 speed = 3
 use = ["arena"]
 """
+
+
+FULL = bool(os.environ.get("AOT_FULL"))
+STANDIN = Path(__file__).parents[1] / "vendor" / "cmsis_nn_standin"
 
 
 def board(folder: Path, fast: str = "48K", slow: str = "1M") -> str:
@@ -109,6 +120,13 @@ int main(void) {
     if (net_join_arenas(wrong, bytes) != AOT_ARENA_ALIGN) { return 2; }
     wrong[1] = NULL;
     if (net_join_arenas(wrong, bytes) != AOT_NULL) { return 3; }
+    if (net_join_arenas(NULL, bytes) != AOT_NULL) { return 9; }
+    if (net_join_arenas(arenas, NULL) != AOT_NULL) { return 10; }
+    wrong[1] = fast;
+    if (net_join_arenas(wrong, bytes) != AOT_OVERLAP) { return 11; }
+    wrong[1] = fast + sizeof fast - NET_ARENA_ALIGN;
+    if (net_join_arenas(wrong, bytes) != AOT_OVERLAP) { return 12; }
+    if (net_init(&model, fast, sizeof fast) != AOT_NO_ARENA) { return 13; }
     bytes[1] -= 1;
     if (net_join_arenas(arenas, bytes) != AOT_ARENA_SMALL) { return 4; }
     bytes[1] += 1;
@@ -133,20 +151,71 @@ def test_arenas_of_the_users(
     own.mkdir()
     (own / "firmware.c").write_text(FIRMWARE.replace("NET_X_BYTES", "3072"))
     (own / "CMakeLists.txt").write_text(PROJECT)
+    assert ran(out, own) == (0, b"")
+    # Memory of a user's own takes the place of the built-in arenas.
+    assert arenas(own / "firmware") == {}
+
+
+#: Uses the class that packages have.
+IN_CPP = """
+#include "net.hpp"
+static net_network::arena_type arena;
+static int8_t pixels[NET_INPUT0_ELEMENTS], chances[NET_OUTPUT0_ELEMENTS];
+int main() {
+    net_network network(arena);
+    return network.run(pixels, chances) == AOT_OK && network.context()->arenas[1] ? 0 : 1;
+}
+"""
+
+
+IN_CMAKE = """
+target_include_directories(firmware PRIVATE ${PACKAGE}/include .)
+target_compile_options(firmware PRIVATE -fno-exceptions)
+set_target_properties(firmware PROPERTIES LINKER_LANGUAGE C)
+"""
+
+
+def test_packages_have_the_built_in_arenas(models_folder: Path, tmp_path: Path) -> None:
+    need_tools("cortex-m7")
+    out, own, kinds = tmp_path / "out", tmp_path / "own", ("make", "freertos", "esp-idf")
+    model = models_folder / "mlperf_ic_int8.onnx"
+    options: Any = {"target": board(tmp_path), "package": kinds, "name": "net"}
+    aot.compile(model, out, arena="split", **options)
+    made = {kind: out / "packages" / kind for kind in kinds}
+    texts = {
+        "make": made["make"] / "example" / "main.c",
+        "freertos": made["freertos"] / "freertos" / "net_task.c",
+        "esp-idf": made["esp-idf"] / "main" / "main.c",
+    }
+    for path in texts.values():
+        assert "net_init(&context, net_arena(), NET_ARENA_BYTES)" in path.read_text(), path
+        assert "static unsigned char arena[" not in path.read_text(), path
+    own.mkdir()
+    (own / "firmware.cpp").write_text(IN_CPP)
+    # Debian's compiler for bare metal has no C++ library.
+    (own / "cstddef").write_text("#include <stddef.h>\nnamespace std { using ::size_t; }\n")
+    (own / "cstdint").write_text("#include <stdint.h>\n")
+    text = PROJECT.replace("(firmware C)", "(firmware C CXX)")
+    text = text.replace("firmware.c)", "firmware.cpp ${PACKAGE}/src/net_data.c)")
+    (own / "CMakeLists.txt").write_text(text + IN_CMAKE)
+    assert ran(out, own, f"-DPACKAGE={made['make']}") == (0, b"")
+
+
+def ran(out: Path, own: Path, *options: str) -> tuple[int, bytes]:
+    """The firmware of the project `own` with the bundle of OUT, under the emulator: status, and
+    what it wrote of errors."""
     given: list[str | Path] = [
         "-DCMAKE_BUILD_TYPE=Release",
         f"-DMODEL={out / 'bundle'}",
         f"-DCMAKE_TOOLCHAIN_FILE={out / 'bundle' / 'cmake' / 'toolchain.cmake'}",
     ]
-    for step in (["-S", own, "-B", own, *given], ["--build", own]):
+    for step in (["-S", own, "-B", own, *given, *options], ["--build", own]):
         subprocess.run(["cmake", *step], check=True, capture_output=True)
     manifest = json.loads((out / "bundle" / "manifest.json").read_text())
     command = [*manifest["target"]["emulator"], "-nographic", "-monitor", "none", "-serial", "none"]
     command += ["-semihosting-config", "enable=on,target=native", "-kernel", str(own / "firmware")]
-    ran = subprocess.run(command, capture_output=True, timeout=60, check=False)
-    assert ran.returncode == 0, ran.stderr
-    # Memory of a user's own takes the place of the built-in arenas.
-    assert arenas(own / "firmware") == {}
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    return done.returncode, done.stderr
 
 
 def test_explain_names_the_memories(
@@ -188,15 +257,94 @@ def test_what_cannot_be_split_is_refused(
     said = refusal(capsys, *words)
     assert "has one memory for the arena" in said and "[[memory]]" in said
     target = ["--target", board(tmp_path)]
-    said = refusal(capsys, *words, *target, "--backend", "cmsis_nn")
-    assert "--arena split with --backend cmsis_nn" in said
-    said = refusal(capsys, *words, *target, "--package", "make")
-    assert "--arena split with --package" in said
+    said = refusal(capsys, *words, *target, "--package", "make,cargo")
+    assert "--package cargo with --arena split: an arena of safe Rust is one value" in said
     said = refusal(capsys, *words, "--target", board(tmp_path, "24K", "16K"))
     assert "bytes of arena" in said and "in dtcm, sram exceed memory sram" in said
     assert "the peak at" in said
     said = refusal(capsys, *words[:3], "--target", board(tmp_path, "48K", "16K"))
     assert "exceed memory dtcm" in said and "`--arena split` takes sram, too" in said
+
+
+#: Vendors, networks, and a fast memory with room for a part of the arena: beside the stack, and
+#: beside what the simulator of AX1 has for itself.
+VENDORS = [("cmsis_nn", "kws", "28K")]
+
+
+@pytest.mark.parametrize(
+    ("vendor", "network", "fast"), [*VENDORS, *[("accel_sim:64", "ic", "84K")] * FULL]
+)
+def test_vendors_work_in_two_memories(
+    vendor: str,
+    network: str,
+    fast: str,
+    models_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A vendor's functions take pointers; portable C in its place has its values in the last
+    memory."""
+    need_tools("cortex-m7")
+    monkeypatch.setenv("AOT_CMSIS_NN_ROOT", str(STANDIN))
+    stored = tflite_outputs(models_folder, f"mlperf_{network}_int8")
+    given, wanted = (stored[key] for key in stored if key.startswith("s0/"))
+    model, out = models_folder / f"mlperf_{network}_int8.onnx", tmp_path / "out"
+    target: Any = {"target": board(tmp_path, fast), "name": "net", "requant": "tflite"}
+    bundle = aot.compile(model, out, backends=[vendor], arena="split", **target)
+    memories = bundle.manifest["memory"]["memories"]
+    assert [m["name"] for m in memories if "offset" in m] == ["dtcm", "sram"]
+    for switch in ("ON", "OFF"):
+        words = [f"-DAOT_{vendor.partition(':')[0].upper()}={switch}", "-DAOT_WERROR=ON"]
+        subprocess.run(["cmake", "-S", out / "bundle", "-B", out, *words], check=True)
+        subprocess.run(["cmake", "--build", out], check=True, capture_output=True)
+        (found,) = execute(open_out(out), [given])
+        assert np.array_equal(found, wanted), switch
+
+
+@pytest.mark.parametrize("fast", ["28K", "36K", "52K"][:: 1 if FULL else 3])
+def test_states_live_in_both_memories(fast: str, tmp_path: Path) -> None:
+    """States that cross, one of some rows: what a run leaves is there for the next one."""
+    need_tools("cortex-m7")
+    row = (1, 2048)
+    nodes = [
+        *(("Add", "a x", "c"), ("Identity", "b", "d"), ("Mul", "a b", "product")),
+        ("Concat", "s x", "all", {"axis": 0}),
+        ("Slice", "all one end zero", "next"),
+        ("ReduceSum", "next zero", "total", {"keepdims": 1}),
+        ("Sub", "total product", "y"),
+    ]
+    constants = {k: np.array([v]) for k, v in (("one", 1), ("end", 99), ("zero", 0))}
+    ends = {"a": row, "x": row, "b": row, "s": (3, 2048)}
+    proto = graph(nodes, ends, {"c": row, "y": row, "d": row, "next": (3, 2048)}, constants)
+    kept = {"a": "d", "b": "c", "s": "next"}
+    target = board(tmp_path, fast)
+    out = tmp_path / "out"
+    bundle = aot.compile(proto, out, target=target, arena="split", states=kept, name="net")
+    assert len([m for m in bundle.manifest["memory"]["memories"] if "offset" in m]) == 2
+    bundle.build()
+    steps = np.random.default_rng(1).integers(-9, 9, (6, *row)).astype(np.float32)
+    a = b = np.zeros(row, np.float32)
+    rows = np.zeros((3, 2048), np.float32)
+    for x, (found,) in zip(steps, stream(open_out(out), [[x] for x in steps]), strict=True):
+        rows = np.concatenate([rows, x])[1:]
+        assert np.array_equal(found, rows.sum(0, keepdims=True) - a * b)
+        a, b = b, a + x
+
+
+def test_a_budget_that_only_one_memory_keeps(models_folder: Path, tmp_path: Path) -> None:
+    """Two memories take more bytes: where the budget forbids these, the arena stays whole."""
+    model, options = models_folder / "mlperf_ic_int8.onnx", Options(target=board(tmp_path))
+    split = replace(options, arena="split")
+    one, two = (ram_of(compile_model(model, o).manifest) for o in (options, split))
+    assert one < two
+    for budget, parts in ((two, 2), (two - 1, 0), (one, 0)):
+        assert len(compile_model(model, replace(split, ram=budget)).plan.parts) == parts
+
+
+def ram_of(manifest: dict[str, Any]) -> int:
+    """What `aotc size` calls RAM."""
+    memory = manifest["memory"]
+    return int(sum(memory[k] for k in ("arena_bytes", "static_bytes", "stack_bytes")))
 
 
 def test_linked_models_have_one_arena(
