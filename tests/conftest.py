@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,11 @@ from aot.ops.registry import load_all
 sys.path.insert(0, str(Path(__file__).parent))
 # Passes ask the records of operators, which every compilation loads first.
 load_all()
+# Programs that tests start find modules compiled, also where Python may not write beside them:
+# else each `aotc` compiles four hundred again, which takes longer than what it is asked for.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    _compiled = tempfile.TemporaryDirectory(prefix="aotc-modules-")  # removed at exit
+    os.environ["PYTHONPYCACHEPREFIX"] = _compiled.name
 # `make test` must not make the builds of the tests its own sub-makes, which talk more.
 for _name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
     os.environ.pop(_name, None)

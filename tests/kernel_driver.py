@@ -205,7 +205,7 @@ def run(
     image = folder / "driver.elf"
     command = ["-std=c99", *WARN, *flags, f"-I{RUNTIME / 'include'}", f"-I{RUNTIME / 'kernels'}"]
     if board is None:
-        sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"]
+        sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1"]
         subprocess.run(
             [cc or "gcc", *command, *sanitize, "-o", str(image), str(text), "-lm"], check=True
         )

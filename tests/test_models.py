@@ -31,7 +31,6 @@ from corpus_models import (
 
 FULL = bool(os.environ.get("AOT_FULL"))
 # Every run: all kinds of network that are quick to build. AOT_FULL=1: all of them.
-SAMPLE_CORPUS = CORPUS
 SAMPLE_SEEDED = ("mlp", "resnet18", "mobilenetv2", "squeezenet1_1", "bert_tiny")
 SAMPLE_QUANTISED = (
     "mlperf_ic_int8",
@@ -78,7 +77,8 @@ def laid_out(bundle: Path) -> None:
     assert len(sources) > 20 and done.returncode == 0, done.stderr[:2000]
 
 
-@pytest.mark.parametrize("name", CORPUS if FULL else SAMPLE_CORPUS)
+@pytest.mark.sample(9)
+@pytest.mark.parametrize("name", CORPUS)
 def test_corpus(name: str, models_folder: Path, tmp_path: Path) -> None:
     check(corpus(models_folder, name, tmp_path), tmp_path / "out")
 

@@ -35,6 +35,7 @@ from aot.ir.program import Program  # noqa: E402
 from aot.ir.string_rows import encode  # noqa: E402
 from aot.options import MAX_STRING, Options  # noqa: E402
 from aot.pipeline import compile_model  # noqa: E402
+from sanitizers import BY_CALLS  # noqa: E402
 
 SUITES = ("node", "simple", "pytorch-converted", "pytorch-operator")
 SHARE = 3
@@ -332,7 +333,7 @@ def build(tests: list[Test], folder: Path, sanitize: bool, machine: Machine = HO
     text = harness.batch_text(jobs)
     stem = folder / hashlib.sha256(text.encode()).hexdigest()[:16]
     stem.with_suffix(".c").write_text(text)
-    flags = [*harness.SANITIZE, "-fno-sanitize-recover=all"] if sanitize else []
+    flags = [*harness.SANITIZE, BY_CALLS, "-fno-sanitize-recover=all"] if sanitize else []
     flags += machine.flags
     command = [machine.compiler, *harness.WARN.split(), "-O1", *flags]
     command += ["-ffp-contract=off", "-D_POSIX_C_SOURCE=200112L", f"-DAOT_VLEN={machine.vlen}"]

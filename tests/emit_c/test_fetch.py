@@ -15,8 +15,8 @@ from aot.cli import main
 from fetched_graphs import layers
 from needs import need
 from quant_graphs import feeds_of
+from sanitizers import SANITIZED
 
-SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 #: Kernels of boards in plain C, with constants in memory that is slow or as fast as the arena's.
 TARGET = """\
 base = "x86-64"
@@ -92,7 +92,7 @@ def fetched(bundle: aot.Bundle) -> set[str]:
 def test_codes_give_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: list[npt.NDArray[np.int8]], simd: str
 ) -> None:
-    monkeypatch.setenv("CFLAGS", SANITIZE if simd else "-O1")
+    monkeypatch.setenv("CFLAGS", SANITIZED if simd else "-O1")
     chip = target(tmp_path, simd, 1)
     bundle, made = outputs(tmp_path / "out", target=chip, objective="flash")
     tail = "__dsp" if simd else ""
@@ -105,7 +105,7 @@ def test_copies_are_awaited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: list[npt.NDArray[np.int8]]
 ) -> None:
     (tmp_path / "dma.h").write_text(DMA.replace("COUNTS", str(tmp_path / "counts")))
-    flags = f"""{SANITIZE} -I{tmp_path} -DAOT_CONFIG='"dma.h"'"""
+    flags = f"""{SANITIZED} -I{tmp_path} -DAOT_CONFIG='"dma.h"'"""
     monkeypatch.setenv("CFLAGS", flags)
     bundle, made = outputs(tmp_path / "out", target=target(tmp_path, "dsp", 4))
     blocks = [f["blocks"] for n in bundle.manifest["nodes"] for f in n.get("fetches", ())]

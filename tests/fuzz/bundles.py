@@ -36,6 +36,7 @@ from fuzz.check import ONE, PASS, Outcome, sweep  # noqa: E402
 from fuzz.draft import captured  # noqa: E402
 from fuzz.kernel_cache import Cache  # noqa: E402
 from fuzz.oracles import difference  # noqa: E402
+from sanitizers import SANITIZED  # noqa: E402
 
 #: What is compared with portable C: options of the compiler by name.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -55,7 +56,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "accel_sim": {"backends": ("accel_sim",)},
     "accel_sim_64": {"backends": ("accel_sim:64",), "objective": "ram"},
 }
-SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 
 
 def suits(outcome: Outcome) -> bool:
@@ -98,7 +98,7 @@ def differences(outcomes: Sequence[Outcome], options: dict[str, Any], out: Path)
         return [f"refused: {error}"]
     except Exception as error:
         return [f"{type(error).__name__}: {error}"]
-    environment = {**os.environ, "CFLAGS": SANITIZE, "ASAN_OPTIONS": "detect_leaks=0"}
+    environment = {**os.environ, "CFLAGS": SANITIZED, "ASAN_OPTIONS": "detect_leaks=0"}
     for command in (["cmake", "-S", out / "bundle", "-B", out], ["cmake", "--build", out]):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:

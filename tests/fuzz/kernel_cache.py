@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from aot.emit_c import kernels
+from sanitizers import BY_CALLS
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUP = 24  # kernels compiled together
@@ -106,7 +107,8 @@ class Cache:
         stem = self.folder / f"g{digest}"
         own = f"{stem}.{os.getpid()}"
         Path(f"{own}.c").write_text(text)
-        failed = command([self.compiler, *flags, *INCLUDE, "-c", f"{own}.c", "-o", f"{own}.o"])
+        how = [*flags, *([BY_CALLS] if self.compiler == "gcc" else []), *INCLUDE]
+        failed = command([self.compiler, *how, "-c", f"{own}.c", "-o", f"{own}.o"])
         Path(f"{own}.c").unlink()
         if not failed:
             os.replace(f"{own}.o", f"{stem}.o")

@@ -24,7 +24,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(Path(__file__).parent)]
 
 from case_calls import Wrappers, address, calls_text, inplace_choice  # noqa: E402
 from results import results_of  # noqa: E402
@@ -45,6 +45,7 @@ from aot.target import Target  # noqa: E402
 from aot.vendor.backend import Pattern  # noqa: E402
 from aot.vendor.cases import Case  # noqa: E402
 from aot.vendor.pattern import Either, Graph, OpPat, Output, Pat, Results, Var, Where  # noqa: E402
+from sanitizers import BY_CALLS  # noqa: E402
 
 FLAGS = {1: [], 4: [], 8: ["-mavx2", "-mfma"], 16: ["-mavx512f", "-mavx512dq", "-mfma"]}
 WARN = "-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow -Wdouble-promotion -Werror"
@@ -346,8 +347,9 @@ def run_batch(
     stem = folder / hashlib.sha256(text.encode()).hexdigest()[:16]
     source = stem.with_suffix(".c")
     source.write_text(text)
+    by_calls = [BY_CALLS] if compiler == "gcc" else []
     built = subprocess.run(
-        [compiler, *WARN.split(), *options, *FLAGS[vlen]]
+        [compiler, *WARN.split(), *options, *by_calls, *FLAGS[vlen]]
         + ["-fno-sanitize-recover=all", "-ffp-contract=off", "-D_POSIX_C_SOURCE=200112L"]
         + [f"-DAOT_VLEN={vlen}", f"-I{ROOT}/runtime_c/include", f"-I{ROOT}/runtime_c/kernels"]
         + [str(source), "-o", str(stem), "-lm"],

@@ -28,9 +28,9 @@ from aot.tools.explain import explain
 from aot.tools.regionwise import build_portable
 from aot.tools.run import open_out, stream
 from needs import need, need_module
+from sanitizers import SANITIZED
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>\n'
-SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 RNG = np.random.default_rng(5)
 Feed = dict[str, np.ndarray]
 
@@ -273,7 +273,7 @@ def test_bundles_with_sanitizers(name: str, tmp_path: Path) -> None:
     aot.compile(model, out, name="net", target="x86-64", dims=dims)
     target = load_target("x86-64")
     tools = find_tools(target.packages, target.compiler)
-    configure(out, tools, None, out / "bundle", [f"-DCMAKE_C_FLAGS={SANITIZE}"])
+    configure(out, tools, None, out / "bundle", [f"-DCMAKE_C_FLAGS={SANITIZED}"])
     build(out, "net-trace")
     found = stream(open_out(out), [list(f.values()) for f in feeds], tmp_path)
     for feed, results in zip(feeds, found, strict=True):

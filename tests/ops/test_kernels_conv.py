@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from sanitizers import SANITIZED
+
 HERE = Path(__file__).resolve().parents[1]
-SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all".split()
 
 
 def runs_here(vlen: int) -> bool:
@@ -36,7 +37,7 @@ def test_kernels_match_numpy(vlen: int, tmp_path: Path) -> None:
     }
     script = str(HERE / "kernel_cases_conv.py")
     done = subprocess.run(
-        [sys.executable, script, str(vlen), str(tmp_path), *SANITIZE],
+        [sys.executable, script, str(vlen), str(tmp_path), *SANITIZED.split()],
         env=env,
         capture_output=True,
         text=True,

@@ -12,9 +12,9 @@ import pytest
 from test_kernels_conv import runs_here
 
 from aot.target import load_target
+from sanitizers import SANITIZED
 
 HERE = Path(__file__).resolve().parents[1]
-SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all".split()
 
 
 #: Architecture (packing and tiles differ), core, vector width.
@@ -54,7 +54,7 @@ def test_kernels_match_numpy(arch: str, cpu: str, vlen: int, unit: str, tmp_path
     script = str(HERE / "kernel_cases_q.py")
     command = [sys.executable, script, "conv_portable", arch, cpu, str(vlen)]
     done = subprocess.run(
-        [*command, str(tmp_path), *SANITIZE, *unit.split()],
+        [*command, str(tmp_path), *SANITIZED.split(), *unit.split()],
         env=env,
         capture_output=True,
         text=True,

@@ -21,8 +21,8 @@ from aot.target import load_target
 from aot.tools.build import build, configure, find_tools
 from aot.tools.run import open_out, stream
 from needs import need_module
+from sanitizers import SANITIZED
 
-SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 HEAD = """<ir_version: 10, opset_import: ["" : 21]>
 g (float[N, 3] x, float[3] s0) => {outputs} {{
     shape = Shape(x)
@@ -177,7 +177,7 @@ def test_bodies_read_rows_that_a_run_says(name: str, tmp_path: Path) -> None:
     aot.compile(model, out, name="net", target="x86-64", dims={"N": (1, 6)})
     target = load_target("x86-64")
     tools = find_tools(target.packages, target.compiler)
-    configure(out, tools, None, out / "bundle", [f"-DCMAKE_C_FLAGS={SANITIZE}"])
+    configure(out, tools, None, out / "bundle", [f"-DCMAKE_C_FLAGS={SANITIZED}"])
     build(out, "net-trace")
     rng = np.random.default_rng(3)
     feeds = [[rng.normal(size=(n, 3)).astype(np.float32), np.ones(3, "f4")] for n in (6, 1, 3, 2)]

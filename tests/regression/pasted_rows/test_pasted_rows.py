@@ -19,8 +19,8 @@ from aot.target import load_target
 from aot.tools.build import build, configure, find_tools
 from aot.tools.run import open_out, stream
 from needs import need_module
+from sanitizers import SANITIZED
 
-SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 ROWS, TALL = 300, 8
 TEXT = """<ir_version: 10, opset_import: ["" : 18]>
 g (float[300, 4] boxes, int64[1] more) => (float[n, 8, 3] pasted) {
@@ -72,7 +72,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     aot.compile(graph(), folder, name="net", target="x86-64")
     target = load_target("x86-64")
     tools = find_tools(target.packages, target.compiler)
-    configure(folder, tools, None, folder / "bundle", [f"-DCMAKE_C_FLAGS={SANITIZE}"])
+    configure(folder, tools, None, folder / "bundle", [f"-DCMAKE_C_FLAGS={SANITIZED}"])
     build(folder, "net-runner")
     return folder
 

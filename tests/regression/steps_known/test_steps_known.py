@@ -26,8 +26,7 @@ from aot.target import load_target
 from aot.tools.build import build, configure, find_tools
 from aot.tools.run import open_out, stream
 from needs import need_module
-
-SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
+from sanitizers import SANITIZED
 
 #: `late…` is constant, but more than inference computes: passes fold it.
 TRIPS = {"absent": "", "0": "k0", "1": "k1", "4": "k4", "run": "most4", "late": "late3"}
@@ -139,7 +138,7 @@ def test_every_trip_count_and_condition(trips: str, tmp_path: Path) -> None:
     aot.compile(model, out, name="net", target="x86-64")
     target = load_target("x86-64")
     tools = find_tools(target.packages, target.compiler)
-    configure(out, tools, None, out / "bundle", [f"-DCMAKE_C_FLAGS={SANITIZE}"])
+    configure(out, tools, None, out / "bundle", [f"-DCMAKE_C_FLAGS={SANITIZED}"])
     build(out, "net-trace")
     names = [f"{o.name}: {loops[int(o.name[1:])]}" for o in model.graph.output]
     found = stream(open_out(out), [list(f.values()) for f in FEEDS], tmp_path)
