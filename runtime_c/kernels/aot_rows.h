@@ -21,10 +21,11 @@
 #ifndef AOT_ROW_BATCH
 #define AOT_ROW_BATCH 1 /* rows that a call makes at most */
 #endif
+/* sizeof, which computes nothing, uses names that only `linear` has. */
 #define AOT_AT(x, row, offset, linear)                                                             \
-    (((const int8_t *const *)(const void *)(x))[row] + (ptrdiff_t)(offset))
+    ((void)sizeof(linear), ((const int8_t *const *)(const void *)(x))[row] + (ptrdiff_t)(offset))
 #define AOT_AT_F32(x, row, offset, linear)                                                         \
-    ((const float *)(const void *)AOT_AT(x, row, 0, 0) + (ptrdiff_t)(offset))
+    ((const float *)(const void *)AOT_AT(x, row, 0, linear) + (ptrdiff_t)(offset))
 #else
 #define AOT_ROWS_APART 0
 #define AOT_ROW_BATCH 2 /* or more */
