@@ -340,15 +340,11 @@ def gemm_tile(m: int, n: int, k: int, vlen: int) -> tuple[int, int]:
     return p, o
 
 
-def plan_gemm(
-    m: int, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT, x_row: int = 0, y_row: int = 0
-) -> KernelCall:
-    """The call of y [m, n] = act(x [m, k] · w [k, n] + b); row strides in floats, 0 means
-    contiguous.
-    """
+def plan_gemm(m: int, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT) -> KernelCall:
+    """The call of y [m, n] = act(x [m, k] · w [k, n] + b) of contiguous rows."""
     k, n = w.shape
     p, o = gemm_tile(m, n, k, vlen)
-    fields: Fields = {"m": m, "n": n, "k": k, "x_row": x_row or k, "y_row": y_row or n}
+    fields: Fields = {"m": m, "n": n, "k": k, "x_row": k, "y_row": n}
     return KernelCall(
         "aot_gemm_f32",
         pack.defer_gemm(w, vlen, o),

@@ -129,7 +129,7 @@ def _asking(backend: Backend, chosen: Chosen) -> WhyNot | None:
     return why_not
 
 
-def view_of(chosen: Chosen, index: int = -1) -> RegionView:
+def view_of(chosen: Chosen) -> RegionView:
     """A region of these matches as its backend sees it, all values in ONNX's layout."""
     nodes = {id(n.ir) for _, m in chosen for n in m.nodes}
     made = [v for _, m in chosen for v in m.outputs()]
@@ -137,4 +137,4 @@ def view_of(chosen: Chosen, index: int = -1) -> RegionView:
     entering = {id(v.ir): v for _, m in chosen for v in _entering(m) if not v.is_const}
     inputs = tuple(v for key, v in entering.items() if key not in inner)
     leaving = [v for v in made if v.is_output or any(id(u.node) not in nodes for u in v.ir.uses())]
-    return RegionView(index, tuple(chosen), inputs, tuple(leaving))
+    return RegionView(-1, tuple(chosen), inputs, tuple(leaving))

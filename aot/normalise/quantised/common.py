@@ -152,33 +152,23 @@ def write_params(
     return [edit.const(params.scale, f"{hint}_scale"), edit.const(zero, f"{hint}_zero", dtype)]
 
 
-def add_dequantise(
-    edit: Editor, x: ir.Value, params: Params, *, before: ir.Node, hint: str = ""
-) -> ir.Value:
+def add_dequantise(edit: Editor, x: ir.Value, params: Params, *, before: ir.Node) -> ir.Value:
     """The numbers that quantised values `x` stand for."""
     axis = {} if params.per_tensor else {"axis": params.axis}
     inputs = [x, *write_params(edit, params, dtype_of(x), str(x.name))]
     shape, kind = shape_of(x), ir.DataType.FLOAT
-    return edit.node(DEQUANTISE, inputs, axis, before=before, shape=shape, dtype=kind, hint=hint)
+    return edit.node(DEQUANTISE, inputs, axis, before=before, shape=shape, dtype=kind)
 
 
 def add_quantise(
-    edit: Editor,
-    x: ir.Value,
-    params: Params,
-    dtype: ir.DataType,
-    *,
-    before: ir.Node,
-    hint: str = "",
+    edit: Editor, x: ir.Value, params: Params, dtype: ir.DataType, *, before: ir.Node
 ) -> ir.Value:
     """The result of a QuantizeLinear in front of `before`: values of `dtype` with `params` for
     numbers `x`.
     """
     axis = {} if params.per_tensor else {"axis": params.axis}
-    inputs = [x, *write_params(edit, params, dtype, hint or str(x.name))]
-    return edit.node(
-        QUANTISE, inputs, axis, before=before, shape=shape_of(x), dtype=dtype, hint=hint
-    )
+    inputs = [x, *write_params(edit, params, dtype, str(x.name))]
+    return edit.node(QUANTISE, inputs, axis, before=before, shape=shape_of(x), dtype=dtype)
 
 
 def moved_inputs(node: ir.Node) -> tuple[int, ...] | None:

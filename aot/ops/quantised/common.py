@@ -41,22 +41,17 @@ def some_wide(m: Match) -> Iterator[tuple[bool, str]]:
     yield wide, f"quantised values of {m.x.dtype} and {m.y.dtype} (needs 16 bits)"
 
 
-def quantised_fields(
-    m: Match, operands: str = "x", result: str = "y", mark: str = "", signed: bool = True
-) -> dict[str, int]:
+def quantised_fields(m: Match, operands: str = "x", signed: bool = True) -> dict[str, int]:
     """Parameters of a kernel: the operands' zero points, `y_zero`, and the final quantised values'
     `lo`, `hi`.
 
     `operands` are names of one letter. With `signed`, they and the result are int8 quantised values
-    in place of uint8 ones; `mark` is that of the activation.
+    in place of uint8 ones.
     """
-    own, read = (
-        quantisation(m, result),
-        {f"{k}_zero": quantisation(m, k) for k in operands} | {"y_zero": quantisation(m, result)},
-    )
-    zeros = {k: (v.signed() if signed else v).z for k, v in read.items()}
-    offset = zeros["y_zero"] - own.z
-    low, high = bounds(m, own, mark)
+    read = {k: quantisation(m, k) for k in (*operands, "y")}
+    zeros = {f"{k}_zero": (v.signed() if signed else v).z for k, v in read.items()}
+    offset = zeros["y_zero"] - read["y"].z
+    low, high = bounds(m, read["y"])
     return {**zeros, "lo": low + offset, "hi": high + offset}
 
 

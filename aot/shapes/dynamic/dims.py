@@ -430,10 +430,10 @@ def _is_new(value: ir.Value) -> bool:
     return FRESH in str(value.name)
 
 
-def no_bound(node: ir.Node, what: str, hint: str = "") -> KnownLate:
+def no_bound(node: ir.Node, what: str) -> KnownLate:
     """The error of a node whose result has no provable bound."""
     value = next((original_name(o) for o in node.outputs if o.name), "")
-    return KnownLate(f'{title(node)}: "{value}" has no provable bound: {what}', hint=hint)
+    return KnownLate(f'{title(node)}: "{value}" has no provable bound: {what}')
 
 
 def refused(node: ir.Node, what: str) -> KnownLate:

@@ -48,10 +48,10 @@ def along(
     return x.node(node, "Reshape", [vector, x.ints(node, shape)], [(kind, tuple(shape))])[0]
 
 
-def most_of(x: DynamicDims, value: ir.Value, index: int = 0) -> float:
-    """The largest that an element of a small value can be."""
+def most_of(x: DynamicDims, value: ir.Value) -> float:
+    """The largest that the first element of a small value can be."""
     limits = x.interval(value)
-    return inf if limits is None else float(limits.high.ravel()[index])
+    return inf if limits is None else float(limits.high.ravel()[0])
 
 
 def whole_numbers(x: DynamicDims, node: ir.Node, vector: ir.Value) -> ir.Value:

@@ -67,10 +67,10 @@ def pass_on(x: DynamicDims, node: ir.Node, axes: Axes, *outputs: int) -> None:
             x.set(value, axes)
 
 
-def only_first(x: DynamicDims, node: ir.Node, what: str = "runs along") -> ir.Value:
+def only_first(x: DynamicDims, node: ir.Node) -> ir.Value:
     """The first input, the only one that may have dynamic axes."""
     if any(x.run_sizes(i) for i in node.inputs[1:]):
-        raise refused(node, f"{what} a dimension known at run time only")
+        raise refused(node, "runs along a dimension known at run time only")
     return needed(node, 0)
 
 

@@ -47,11 +47,11 @@ class Traffic:
     sram: int = 0
     flash: int = 0
 
-    def energy(self, costs: Costs = COSTS) -> float:
+    def energy(self) -> float:
         """The energy of the products and bytes that were counted, in picojoules."""
         memories = ("spm", "wgt", "acc", "prm", "sram", "flash")
-        total: float = self.products * costs.product + self.float_products * costs.float_product
-        return total + float(sum(getattr(self, m) * getattr(costs, m) for m in memories))
+        total: float = self.products * COSTS.product + self.float_products * COSTS.float_product
+        return total + float(sum(getattr(self, m) * getattr(COSTS, m) for m in memories))
 
     def system(self, region: Region, size: int) -> None:
         """Count `size` bytes that are read or written in a region: as flash or as SRAM."""
