@@ -6,8 +6,8 @@
 Compiles x [1, 256] times int4 weights [256, 256] as it is and with `--objective flash`, and a
 depthwise 3x3 convolution of 64 channels, whose few weights stay in bytes, with int4 and with int8
 weights; runs them under QEMU and prints a row for each. Exits 1 if flash holds more than 4.3 bits
-of a weight of the product, or int4 weights of the convolution take more instructions than int8
-ones.
+of a weight of the product (but on Helium, whose order of weights is not cut into blocks), or int4
+weights of the convolution take more instructions than int8 ones.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ Counts = tuple[int, int]
 SIZE = 256
 OBJECTIVES: tuple[Literal["latency", "flash"], ...] = ("latency", "flash")
 TARGETS = ("cortex-m4", "cortex-m55", "cortex-m0", "rv32imac")
+#: Targets with Helium.
+HELIUM = ("cortex-m52", "cortex-m55", "cortex-m85")
 #: Of the convolution: channels, rows and columns.
-IMAGE = (64, 25, 5)
+IMAGE = (64, 10, 5)
 
 
 def layer(op: str, kind: int, w: list[int], x: list[int], **attrs: Any) -> ModelProto:
@@ -84,7 +86,7 @@ def main() -> int:
             count, nbytes = measured(product, target, objective)
             # Beside the weights are biases, and what the arithmetic is told.
             bits = 8 * nbytes / SIZE**2
-            good &= objective != "flash" or bits < 4.3
+            good &= objective != "flash" or bits < 4.3 or target in HELIUM
             print(f"| {target} | {objective} | {bits:.2f} | {count} | {count / SIZE**2:.2f} |")
     print("\n| target | depthwise, int8 weights | int4 weights |\n|---|---|---|", flush=True)
     for target in targets:
