@@ -28,6 +28,7 @@ from aot.ir.dtypes import (
     unpack,
 )
 from aot.ir.graph_nodes import attribute, dtype_of, shape_of
+from aot.ir.layout import Layout, blocked, can_block
 from aot.ir.operators import AxisOf
 from aot.ir.value_traits import Dequantises, Quantises
 from aot.ops.cast import F8_FORMATS
@@ -40,6 +41,7 @@ from aot.shapes.operands import Shape, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import PartialValues
 from aot.vendor.arguments import ParamFields
 from aot.vendor.cases import Case, case, f32, ints
+from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import split_at
@@ -117,6 +119,32 @@ def geometry(c: Recorder, m: Match) -> ParamFields:
     )
 
 
+@quantize.layouts
+@dequantize.layouts
+def both_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """The layouts: floats in whole blocks of channels on one side, 8-bit integers with their channels
+    last on the other, where x comes so and one scale is for all; plain otherwise.
+    """
+    x, y = m.x, m.y
+    back = y.dtype is F32
+    integers = x if back else y
+    if not can_block(x.shape) or integers.dtype is not S8:
+        return {}
+    last = channels_last(integers)
+    x_layout, y_layout = (last, blocked(vlen)) if back else (blocked(vlen), last)
+    whole = vlen > 1 and x.shape[1] % vlen == 0 and prod(m.scale.shape) == 1
+    fits = whole and incoming["x"].block == x_layout.block
+    return {"x": x_layout, "y": y_layout} if fits else {}
+
+
+def record_blocked(c: Recorder, m: Match, kernel: str) -> None:
+    """Record `kernel` on the layouts that `both_layouts` chose, if it chose any."""
+    n, channels, *spatial = m.x.shape
+    sizes = {"outer": n, "axis": channels // c.vlen, "inner": prod(spatial)}
+    params = c.params(**sizes, block=1, so=0, sa=0, si=0)
+    c.call(f"{kernel}_blocked", m.y, m.x, m.scale, m.zero, params, header=HEADER)
+
+
 def suffix(value: ValueRef) -> str:
     """The part of a kernel's name for the type of quantised values: f4, f8, or the type's short
     name.
@@ -131,6 +159,9 @@ def to_quantised(c: Recorder, m: Match) -> None:
     if instance:
         instance = {**instance, "SATURATE": int(m.saturate)}
     kernel = f"aot_quantize_{suffix(m.y)}"
+    if m.x.layout.blocked:
+        record_blocked(c, m, kernel)
+        return
     # That of floats is 0 by ONNX's text; one that is computed is ignored, as by others.
     given = None if m.y.dtype in (*FLOAT8, F4E2M1) else m.zero
     if not m.y.dtype.packed:
@@ -150,6 +181,9 @@ def from_quantised(c: Recorder, m: Match) -> None:
     instance = F8_FORMATS.get(m.x.dtype.name, {})
     kernel = f"aot_dequantize_{suffix(m.x)}"
     x, zero = m.x, m.zero
+    if x.layout.blocked:
+        record_blocked(c, m, kernel)
+        return
     if m.x.dtype.packed:
         x, zero = c.read(bytes_of_elements(c, x)), zero and c.read(bytes_of_elements(c, zero))
     operands = (m.y, x, m.scale, zero, geometry(c, m))
@@ -167,6 +201,7 @@ def quantize_cases() -> Iterator[Case]:
         yield case(f32(3, 7), SCALE, np.array(zero, t.np_name))
         yield case(wild, np.array(1, np.float32), np.array(zero, t.np_name))
     yield case(f32(3, 7), SCALE)
+    yield case(f32(2, 16, 3, 2), SCALE, np.array(3, np.int8))
     per_channel = np.array([0.1, 0.02, 0.5], np.float32)
     yield case(f32(2, 3, 4), per_channel, ints(3, dtype="int8"))
     yield case(f32(2, 4, 3), per_channel, ints(3, dtype="int8"), axis=-1)
@@ -203,6 +238,8 @@ def dequantize_cases() -> Iterator[Case]:
     yield case(quantised, SCALE)
     wide = ints(2, 5, 3, low=0, high=100, dtype="int8")
     yield case(wide, f32(2, 3, 3, low=0.1), ints(2, 3, 3, dtype="int8"), block_size=2)
+    for channels in (4, 8, 16):  # whole blocks of every width of vectors
+        yield case(ints(2, channels, 3, 2, dtype="int8"), SCALE, np.array(3, np.int8))
     yield case(f32(3, 7).astype(F8E4M3FN.numpy), np.array(2, np.float32))
 
 

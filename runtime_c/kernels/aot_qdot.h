@@ -218,6 +218,7 @@ AOT_INLINE void aot_qdot_tile(int32_t *sums, const uint8_t *x0, const uint8_t *x
                               int L, int S, int O, int FLIP) {
 #ifdef AOT_QDOT_FLIP
     if (FLIP == AOT_QDOT_FLIP) {
+        AOT_VAGAIN; /* the bias would stay in two registers */
         aot_qdot_unit(sums, x0, x1, step, window, w, bias, L, S, O);
         return;
     }

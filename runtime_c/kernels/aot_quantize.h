@@ -7,6 +7,9 @@
  * as 0. Types s8 u8 s16 u16; s4 u4 s2 u2 and f4 (float4e2m1) with a byte per value; dequantising
  * also s32; f8 stands for every float8 (M, BIAS, KIND and SATURATE as in aot_cast_f8.h). No
  * scratch, y is not x.
+ *
+ * The kernels aot_*_s8_blocked have one scale for all, floats [outer][axis][inner][AOT_VLEN]
+ * (channels in blocks) and integers [outer][inner][axis][AOT_VLEN] (channels last).
  */
 #ifndef AOT_QUANTIZE_H
 #define AOT_QUANTIZE_H
@@ -72,6 +75,24 @@ AOT_INLINE int64_t aot_quantize_count(const aot_quantize_params *p) {
 #define AOT_DEQUANTIZE_VECTORS AOT_DEQUANTIZE_NONE
 #endif
 
+/* The kernel NAME on both layouts of channels: CALL takes a vector of them, j and k are its place
+ * among floats and integers. */
+#define AOT_QUANTIZE_BLOCKED(NAME, TO, FROM, CALL)                                                 \
+    typedef aot_quantize_params NAME##_params;                                                     \
+    AOT_INLINE void NAME(TO *y, const FROM *x, const float *scale, const int8_t *zero,             \
+                         const aot_quantize_params *p) {                                           \
+        const int32_t shift = zero ? (int32_t)zero[0] : 0;                                         \
+        int64_t o, a, i, k = 0;                                                                    \
+        for (o = 0; o < p->outer; ++o) {                                                           \
+            for (i = 0; i < p->inner; ++i) {                                                       \
+                for (a = 0; a < p->axis; ++a, k += AOT_VLEN) {                                     \
+                    const int64_t j = ((o * p->axis + a) * p->inner + i) * AOT_VLEN;               \
+                    CALL;                                                                          \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
 #define AOT_QUANTIZE(SHORT, T, LO, HI, VECTORS, NARROW)                                            \
     typedef aot_quantize_params aot_quantize_##SHORT##_params;                                     \
     AOT_INLINE T aot_quantize_one_##SHORT(float v, int32_t zero) {                                 \
@@ -132,6 +153,11 @@ AOT_DEQUANTIZE(s4, int8_t, AOT_DEQUANTIZE_NONE, 0)
 AOT_DEQUANTIZE(u4, uint8_t, AOT_DEQUANTIZE_NONE, 0)
 AOT_DEQUANTIZE(s2, int8_t, AOT_DEQUANTIZE_NONE, 0)
 AOT_DEQUANTIZE(u2, uint8_t, AOT_DEQUANTIZE_NONE, 0)
+
+AOT_QUANTIZE_BLOCKED(aot_quantize_s8_blocked, int8_t, float,
+                     aot_quantize_run_s8(y + k, x + j, scale[0], shift, AOT_VLEN))
+AOT_QUANTIZE_BLOCKED(aot_dequantize_s8_blocked, float, int8_t,
+                     aot_dequantize_run_s8(y + j, x + k, scale[0], shift, AOT_VLEN))
 
 typedef aot_quantize_params aot_quantize_f8_params;
 typedef aot_quantize_params aot_dequantize_f8_params;

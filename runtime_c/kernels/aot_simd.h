@@ -192,13 +192,16 @@ AOT_INLINE float aot_vlane(aot_vf v, int i) {
 
 /* For gcc's register allocator: AOT_VPIN(v) keeps v in a register instead of reading memory again
  * at each use; AOT_VKEEP(v) keeps it alive, so that an FMA does not overwrite it and then copy its
- * accumulator around (+15 % on the register tiles). No code, no effect on values. */
+ * accumulator around (+15 % on the register tiles); AOT_VAGAIN reads again what was read before it,
+ * which the tile would else have no register for. No code, no effect on values. */
 #if AOT_VLEN > 1 && !defined(__clang__) && defined(__AVX512F__)
 #define AOT_VPIN(v) __asm__("" : "+v"(v))
 #define AOT_VKEEP(v) __asm__("" : : "v"(v))
+#define AOT_VAGAIN __asm__ volatile("" : : : "memory")
 #else
 #define AOT_VPIN(v) ((void)(v))
 #define AOT_VKEEP(v) ((void)(v))
+#define AOT_VAGAIN ((void)0)
 #endif
 
 AOT_INLINE aot_vf aot_vzero(void) {

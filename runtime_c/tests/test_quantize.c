@@ -66,6 +66,27 @@ CODES(u4, uint8_t, 0, 15)
 CODES(s2, int8_t, -2, 1)
 CODES(u2, uint8_t, 0, 3)
 
+/* Floats in blocks of AOT_VLEN channels, integers with channels last: values of the plain kernels. */
+static void test_blocked(int with_zero) {
+    enum { N = 2, B = 3, S = 5, V = AOT_VLEN, ALL = N * B * S * V };
+    const aot_quantize_params p = {N, B, S, 1, 0, 0, 0};
+    const int8_t zero = (int8_t)check_integer(-128, 127);
+    float scale[32], *x = NEW(float, ALL), *back = NEW(float, ALL);
+    int8_t *y = NEW(int8_t, ALL);
+    check_case("quantize blocks, zero %d", with_zero);
+    inputs(x, ALL, scale, 150.0);
+    aot_quantize_s8_blocked(y, x, scale, with_zero ? &zero : NULL, &p);
+    aot_dequantize_s8_blocked(back, y, scale, with_zero ? &zero : NULL, &p);
+    for (int i = 0; i < ALL; ++i) {
+        const int lane = i % V, at = i / V % S, block = i / V / S % B, image = i / V / S / B;
+        const int8_t code = y[((image * S + at) * B + block) * V + lane];
+        const int64_t z = with_zero ? zero : 0;
+        same_at("code", i, code, quantised(x[i], scale[0], z, -128, 127));
+        close_at("value", i, (double)back[i], (double)(code - z) * (double)scale[0], 1e-7, 0.0);
+    }
+    check_free();
+}
+
 static void test_wide(void) {
     const aot_quantize_params p = {1, 4, 1, 1, 0, 0, 0};
     static const int32_t x[4] = {INT32_MIN, -5, 0, INT32_MAX}, zero = 7;
@@ -262,6 +283,9 @@ int main(void) {
     for (int k = 0; k < 12; ++k) {
         test_products(k % 4, k / 4);
         test_conv(k % 4, k / 4);
+    }
+    for (int k = 0; k < 2; ++k) {
+        test_blocked(k);
     }
     return check_end();
 }
