@@ -4,7 +4,8 @@
     AOT_TEST_MODELS=<folder> python benchmarks/element_types.py
 
 MobileNetV2 in float32 and in float16 with the same weights, four products of float64 for one row
-and for 32, and operators of 262144 integers or booleans. Rounds and ratios are those of `host.py`.
+and for 32, 24 products of one row with weights of float32 and of 4 bits, and operators of 262144
+integers or booleans. Rounds and ratios are those of `host.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def save(
     infos = [helper.make_tensor_value_info(*end) for end in ends]
     weights = [numpy_helper.from_array(data, name) for name, data in constants.items()]
     graph = helper.make_graph(nodes, path.stem, infos[:-1], infos[-1:], weights)
-    opsets = [helper.make_opsetid("", 17)]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
 
 
@@ -63,6 +64,28 @@ def layers(path: Path, rows: int) -> None:
     save(path, nodes, [["x", T.DOUBLE, [rows, 256]], [x, T.DOUBLE, [rows, 64]]], **weights)
 
 
+def one_row(path: Path, bits: int) -> None:
+    """Write a network of 24 products of one row, 768 to 3072 and back, as a decoder's step has
+    them; weights have 4 bits in blocks of 32, or 32.
+    """
+    rng, nodes, weights, x = np.random.default_rng(1), [], dict[str, np.ndarray](), "x"
+    for i in range(24):
+        k, n = ((768, 3072), (3072, 768))[i % 2]
+        step = np.float32(k**-0.5)
+        if bits == 4:
+            sizes = {"K": k, "N": n, "bits": 4, "block_size": 32}
+            weights[f"w{i}"] = rng.integers(0, 256, (n, k // 32, 16), np.uint8)
+            weights[f"s{i}"] = np.full(n * k // 32, step / 4.6, np.float32)
+            names, kind = [x, f"w{i}", f"s{i}"], "MatMulNBits"
+            node = helper.make_node(kind, names, [f"y{i}"], domain="com.microsoft", **sizes)
+        else:
+            weights[f"w{i}"] = rng.standard_normal((k, n), np.float32) * step
+            node = helper.make_node("MatMul", [x, f"w{i}"], [f"y{i}"])
+        nodes.append(node)
+        x = f"y{i}"
+    save(path, nodes, [["x", T.FLOAT, [1, 768]], [x, T.FLOAT, [1, 768]]], **weights)
+
+
 def models(folder: Path, work: Path) -> list[Path]:
     """The files of all models, written to `work`."""
     found = [float_model("mobilenetv2", folder, work), work / "mobilenetv2_float16.onnx"]
@@ -70,6 +93,9 @@ def models(folder: Path, work: Path) -> list[Path]:
     for rows in (1, 32):
         found.append(work / f"float64_rows_{rows}.onnx")
         layers(found[-1], rows)
+    for bits in (32, 4):
+        found.append(work / f"one_row_{bits}_bits.onnx")
+        one_row(found[-1], bits)
     for op in ("Add", "Mul", "Max", *COMPARED, "And", "Xor"):
         kind = T.BOOL if op in ("And", "Xor") else T.INT64
         found.append(work / f"{op.lower()}_{'bool' if kind == T.BOOL else 'int64'}.onnx")
@@ -83,10 +109,13 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default="", help="part of the models' names")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         print("| model | ours ms | onnxruntime ms | onnxruntime / ours |\n|---|---|---|---|")
         for path in models(Path(os.environ["AOT_TEST_MODELS"]), Path(name)):
+            if given.only not in path.stem:
+                continue
             r = measure(RealModel(path.stem, path, None, {}), Path(name), given.rounds, [])
             print(f"| {r.model} | {r.ours_ms:.3f} | {r.ort_ms:.3f} | {r.ratio:.2f} |", flush=True)
 

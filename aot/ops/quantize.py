@@ -122,7 +122,7 @@ def geometry(c: Recorder, m: Match) -> ParamFields:
 @quantize.layouts
 @dequantize.layouts
 def both_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """The layouts: floats in whole blocks of channels on one side, 8-bit integers with their channels
+    """The layouts: floats in whole blocks of channels on one side, 8-bit integers with channels
     last on the other, where x comes so and one scale is for all; plain otherwise.
     """
     x, y = m.x, m.y

@@ -180,10 +180,12 @@ AOT_INLINE void aot_qdot_fill(uint8_t *d, const int8_t *x, const aot_qconv_s8_pa
     }
 }
 
-/* The sum of every window of a strip. A function of its own: gcc takes the vectors of ones out of the
- * loop over strips, and the tile would then run out of registers. */
-AOT_UNUSED AOT_NOINLINE static void aot_qdot_totals(int32_t *totals, const uint8_t *x, const aot_qconv_s8_params *p,
-                                const aot_qdot_strip *s, int32_t rows, int FLIP) {
+/* The sum of every window of a strip. A function of its own: gcc takes the vectors of ones out of
+ * the loop over strips, and the tile would then run out of registers. */
+AOT_UNUSED AOT_NOINLINE static void aot_qdot_totals(int32_t *totals, const uint8_t *x,
+                                                    const aot_qconv_s8_params *p,
+                                                    const aot_qdot_strip *s, int32_t rows,
+                                                    int FLIP) {
     const int32_t run = (s->flat != 0 || p->dw > 1 ? 1 : p->kw) * p->ic;
     int32_t i, j;
     for (i = 0; i < rows; ++i) {

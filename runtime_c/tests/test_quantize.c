@@ -66,7 +66,8 @@ CODES(u4, uint8_t, 0, 15)
 CODES(s2, int8_t, -2, 1)
 CODES(u2, uint8_t, 0, 3)
 
-/* Floats in blocks of AOT_VLEN channels, integers with channels last: values of the plain kernels. */
+/* Floats in blocks of AOT_VLEN channels, integers with channels last: values of the plain kernels.
+ */
 static void test_blocked(int with_zero) {
     enum { N = 2, B = 3, S = 5, V = AOT_VLEN, ALL = N * B * S * V };
     const aot_quantize_params p = {N, B, S, 1, 0, 0, 0};
