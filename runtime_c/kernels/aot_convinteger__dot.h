@@ -39,6 +39,7 @@ AOT_INLINE void aot_convinteger__dot(int32_t *y, const void *x, const int8_t *w,
     z.turned = turned;
     z.pixel = p->oc;
     z.block = (ptrdiff_t)p->oh * p->ow;
+    z.y += (ptrdiff_t)p->y0 * p->ow * AOT_VLEN * (ptrdiff_t)sizeof *y; /* the part's first row */
     for (c = 0; c < p->n; ++c) {
         aot_qdot_conv(&z, (const int8_t *)x + (ptrdiff_t)c * p->ih * p->iw * p->ic, w, own, rest,
                       &q, AOT_QDOT_BLOCKS, AOT_REQUANT_NONE, 0, L, S, O, FLIP, WZ, STRIP);

@@ -50,14 +50,15 @@ AOT_INLINE void aot_convinteger__vec(int32_t *y, const void *x, const int8_t *w,
                                      void *scratch, const aot_convinteger__vec_params *p, int XT,
                                      int WZ, int P, int O, int PAIR) {
     const int32_t k = (p->kh * p->kw * p->ic + 1) & ~1, pixels = p->oh * p->ow;
+    const int32_t end = p->y1 * p->ow;
     const int32_t zero = xz != NULL ? aot_q_load(xz, 0, XT) : 0;
     const int32_t padded = (p->oc + AOT_VLEN - 1) / AOT_VLEN * AOT_VLEN;
     int16_t *const columns = (int16_t *)scratch;
     int32_t image, at, c, i, j;
     for (image = 0; image < p->n; ++image, y += (ptrdiff_t)pixels * padded) {
         const uint8_t *const xi = (const uint8_t *)x + (ptrdiff_t)image * p->ih * p->iw * p->ic;
-        for (at = 0; at < pixels; at += P) {
-            const int32_t n = pixels - at < P ? pixels - at : P;
+        for (at = p->y0 * p->ow; at < end; at += P) {
+            const int32_t n = end - at < P ? end - at : P;
             const int8_t *panel = w;
             int32_t totals[AOT_QVEC_MAX];
             for (i = 0; i < P; ++i) {

@@ -30,7 +30,8 @@ AOT_INLINE void aot_dwconvinteger__vec(int32_t *y, const int8_t *x, const void *
         for (c = 0; c < pitch; c += AOT_VLEN) {
             const aot_vi first = aot_viload(sums + c) * -q.x_zero;
             const int left = p->oc - c < AOT_VLEN ? (int)(p->oc - c) : AOT_VLEN;
-            for (oy = 0; oy < p->oh; ++oy) {
+            y += (ptrdiff_t)p->y0 * p->ow * AOT_VLEN;
+            for (oy = p->y0; oy < p->y1; ++oy) {
                 const int32_t iy = oy * p->sh - p->pt;
                 const int rows = iy >= 0 && iy + (p->kh - 1) * p->dh < p->ih && left == AOT_VLEN;
                 for (ox = 0; ox < p->ow;) {
@@ -54,6 +55,7 @@ AOT_INLINE void aot_dwconvinteger__vec(int32_t *y, const int8_t *x, const void *
                     ox += P;
                 }
             }
+            y += (ptrdiff_t)(p->oh - p->y1) * p->ow * AOT_VLEN;
         }
     }
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 
 import aot
@@ -266,3 +267,30 @@ def test_bits_of_a_bundle_without_threads(
         toy.run(*command, env=env)
         found.add(b"".join(f.read_bytes() for f in files))
     assert len(found) == 1 and capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("target", ["x86-64", "host"])
+def test_dynamic_convolutions_are_shared_by_rows(target: str, tmp_path: Path) -> None:
+    """Sums of integers, in parts, are those of onnxruntime."""
+    rng = np.random.default_rng(4)
+    weights = {
+        "w": rng.integers(0, 256, (40, 24, 3, 3), np.uint8),
+        "d": rng.integers(0, 256, (24, 1, 3, 3), np.uint8),
+        "wz": np.array(130, np.uint8),
+    }
+    rows = [
+        ("ConvInteger", "x w xz wz", "y", {"pads": [1, 1, 1, 1], "strides": [1, 2]}),
+        ("ConvInteger", "x d xz wz", "z", {"pads": [1, 1, 1, 1], "group": 24}),
+    ]
+    shape, numbers = [2, 24, 40, 37], onnx.TensorProto
+    kinds = {n: numbers.INT32 for n in "yz"} | {n: numbers.UINT8 for n in ("x", "xz")}
+    made = {"y": [2, 40, 40, 19], "z": shape}
+    proto = model(rows, {"x": shape, "xz": []}, made, weights, kinds)
+    bundle = aot.compile(proto, tmp_path, name="net", threads=3, target=target)
+    kernels = [n["kernel"] for n in bundle.manifest["nodes"]]
+    shared = {kernels[s["call"]] for s in bundle.manifest["threads"]["calls"]}
+    assert {k for k in kernels if "convinteger" in k} <= shared
+    fed = {"x": rng.integers(0, 256, shape, np.uint8), "xz": np.array(77, np.uint8)}
+    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for ours, theirs in zip(bundle.load()(*fed.values()), session.run(None, fed), strict=True):
+        np.testing.assert_array_equal(np.asarray(ours), theirs)

@@ -17,6 +17,7 @@ import numpy as np
 
 from aot.ir.graph_nodes import Array
 from aot.ir.operators import AUTO_PAD, AtLeast, ShapeOf, Window
+from aot.ir.splits import Split
 from aot.normalise.decompose import DOUBLE, INT32, Body, decompose
 from aot.ops.conv import loops_of
 from aot.ops.quantised import conv_dot, conv_vector
@@ -135,6 +136,7 @@ def _record_packed(c: Recorder, m: Match) -> None:
         c.params(**shape.fields()),
         instance=instance,
         macs=shape.macs,
+        splits=(Split.rows(shape.oh),),
     )
 
 
