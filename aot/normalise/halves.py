@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import array, constant, dtype_of, graph_of, inner_graphs, shape_of
+from aot.ir.graph_nodes import array, constant, dtype_of, inner_graphs, shape_of
 from aot.ir.node_traits import is_view
 from aot.ir.operators import Interface, Linear, Moves, trait_of
+from aot.ir.opset import canonical_opset
 from aot.ir.value_traits import Converts, Dequantises, Quantises
 from aot.load.options import LoadOptions
 from aot.shapes.signatures import signature
@@ -59,7 +60,7 @@ def _fits(node: ir.Node) -> bool:
     one = len(node.outputs) == 1 and _is_half(node.outputs[0])
     if node.domain or apart or not one or jumps.of(node) or _is_quantised(node):
         return False
-    known = signature("", node.op_type, graph_of(node).opset_imports[""])
+    known = signature("", node.op_type, canonical_opset())
     if known is None or "dtype" in node.attributes:
         return False
     formal = [*known.inputs, *[known.rest] * len(node.inputs)]
