@@ -216,6 +216,7 @@ AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, c
     j.db = p->dw;
     j.na = p->kh;
     j.nb = p->kw;
+    j.run = AOT_TILE_RUN;
     j.xa = (ptrdiff_t)p->dh * p->x_row;
     j.xb = (ptrdiff_t)p->dw * AOT_VLEN;
     j.xstep = (ptrdiff_t)p->x_plane;

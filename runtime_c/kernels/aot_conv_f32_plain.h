@@ -122,7 +122,7 @@ AOT_INLINE void aot_conv_f32_plain(float *y, const float *x, const float *w, con
         j.kblk = p->dw == 1 ? j.kblk : 1;
         j.xstep = j.kblk * p->dw;
     }
-    j.run = RUN;
+    j.run = RUN != 0 ? RUN : AOT_TILE_RUN / 2;
     j.y_pixel = AOT_VLEN;
     j.y_block = YV == AOT_VLEN ? (ptrdiff_t)p->y_plane : P * AOT_VLEN;
     j.clamp = p->act == AOT_ACT_CLAMP;

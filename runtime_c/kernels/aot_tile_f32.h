@@ -12,9 +12,9 @@
  * kernel column), a matrix product (1, 1, k). w is a packed panel read straight through:
  * [na][nb][kc][O * V].
  *
- * Rounding: a sum of hundreds of products that cancel (spectra) loses digits in one accumulator.
- * The tiles with RUNS start again from zero after about `run` products, add the runs to a total and
- * keep what that rounds away.
+ * Rounding: a long sum loses digits in one accumulator. After at most `run` products a tile starts
+ * again from zero, and y takes the total. Where products cancel (spectra), tiles with RUNS also
+ * keep what the total rounds away.
  *
  * An `edge` tile has pixels whose taps fall outside the image: those read zeros instead.
  * Accumulators are scalars with explicit names (arrays would live in memory); instances of the
@@ -29,6 +29,8 @@
 #include "aot_simd.h"
 
 #define AOT_TILE_MAX_P 14
+/* Products of a convolution that are summed up before they join a total: as many as others sum. */
+#define AOT_TILE_RUN 128
 
 typedef struct {
     const float *x;    /* the image */
@@ -43,7 +45,7 @@ typedef struct {
     int32_t rows, cols; /* size of the image, for edge tiles */
     int32_t da, db;     /* rows per step of a, columns per step of b, for edge tiles */
     int32_t na, nb, kc, kblk;
-    int32_t run; /* products in a run, in tiles that have runs */
+    int32_t run; /* products in a run, 0 for one run (with AOT_VLEN 1 only tiles with RUNS ask) */
     ptrdiff_t xa, xb, xstep;
     ptrdiff_t y_pixel, y_block; /* floats from pixel to pixel, from block to block */
     int32_t n; /* pixels to store, 1..P; the offsets of the others repeat a valid one */

@@ -74,11 +74,29 @@
         since = 0;                                                                                 \
     }                                                                                              \
     since += n;
+#elif AOT_VLEN > 1
+#define AOT_T_KEEP(p, o)                                                                           \
+    if ((p) < j->n) {                                                                              \
+        const ptrdiff_t at = (p)*j->y_pixel + (o)*j->y_block;                                      \
+        if (r != NULL) {                                                                           \
+            a##p##_##o += aot_vload(r + at);                                                       \
+        }                                                                                          \
+        aot_vstore(j->y + at, a##p##_##o);                                                         \
+    }                                                                                              \
+    a##p##_##o = aot_vzero();
+#define AOT_T_KEEPS(p) AOT_T_EACH_Q(AOT_T_KEEP, p)
+#define AOT_T_RUN_OVER                                                                             \
+    if (since + n > run && since > 0) {                                                            \
+        AOT_T_EACH_P(AOT_T_KEEPS)                                                                  \
+        r = j->y;                                                                                  \
+        since = 0;                                                                                 \
+    }                                                                                              \
+    since += n;
 #else
 #define AOT_T_RUN_OVER
 #endif
 
-#define AOT_T_ADD(p, o) a##p##_##o += aot_vload(j->r + (p)*j->y_pixel + (o)*j->y_block);
+#define AOT_T_ADD(p, o) a##p##_##o += aot_vload(r + (p)*j->y_pixel + (o)*j->y_block);
 #define AOT_T_ADDS(p)                                                                              \
     if ((p) < j->n) {                                                                              \
         AOT_T_EACH_Q(AOT_T_ADD, p)                                                                 \
@@ -96,6 +114,7 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
     const float *w = j->w;
     const float *pf = j->next != NULL ? j->next : w;
     const ptrdiff_t pf_step = j->next != NULL ? 16 : 0;
+    const float *r = j->r;
     const float *xs[AOT_TILE_P];
     ptrdiff_t st[AOT_TILE_P];
     int32_t a, b, p;
@@ -103,6 +122,9 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
     float sum[AOT_TILE_P * AOT_T_W], lost[AOT_TILE_P * AOT_T_W];
     int32_t since = 0;
     int flushed = 0;
+#elif AOT_VLEN > 1
+    const int32_t run = j->run > 0 ? j->run : INT32_MAX - j->kblk;
+    int32_t since = 0;
 #endif
     AOT_T_EACH_O(AOT_T_BIAS)
     AOT_T_EACH_P(AOT_T_ACCS)
@@ -134,9 +156,9 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
                 continue;
             }
             for (p = 0; p < AOT_TILE_P; ++p) {
-                const int32_t r = j->row[p] + a * j->da;
-                const int32_t c = j->col[p] + b * j->db;
-                const int inside = r >= 0 && r < j->rows && c >= 0 && c < j->cols;
+                const int32_t row = j->row[p] + a * j->da;
+                const int32_t col = j->col[p] + b * j->db;
+                const int inside = row >= 0 && row < j->rows && col >= 0 && col < j->cols;
                 xs[p] = inside ? j->x + (j->off[p] + tap) : aot_tile_f32_zeros;
                 st[p] = inside ? j->xstep : 0;
             }
@@ -162,7 +184,7 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
         AOT_T_EACH_P(AOT_T_TOTALS)
     }
 #endif
-    if (j->r != NULL) {
+    if (r != NULL) {
         AOT_T_EACH_P(AOT_T_ADDS)
     }
     if (j->clamp != 0) {
@@ -193,6 +215,8 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
 #undef AOT_T_FLUSHES
 #undef AOT_T_TOTAL
 #undef AOT_T_TOTALS
+#undef AOT_T_KEEP
+#undef AOT_T_KEEPS
 #undef AOT_T_ADD
 #undef AOT_T_ADDS
 #undef AOT_T_CLAMP

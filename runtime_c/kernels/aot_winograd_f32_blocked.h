@@ -4,8 +4,8 @@
  *
  * The points are 0, infinity and 1, -1 (M = 2), A, -A, B, -B (M = 4: they err half as much as 1,
  * -1, 2, -2, and their powers are exact), 1, -1, 2, -2, 1/2, -1/2 (M = 6). AOT_WINOGRAD_RUN
- * channels are summed up at a time: with the points, F(4,3) then errs about as much as the direct
- * kernel does, F(2,3) less, F(6,3) five times as much.
+ * channels are summed up at a time: F(2,3) then errs as much as the direct kernel, F(4,3) three
+ * times, F(6,3) thirteen times as much.
  *
  * V = AOT_VLEN, T = M + 2. x, y, r, bias as in aot_conv_f32_blocked.h; w one panel per group of O
  * vectors of output channels: [T*T][ic][O * V], the transformed weights.
@@ -27,7 +27,7 @@
 #define AOT_WINOGRAD_B 1.5F
 #define AOT_WINOGRAD_A2 (AOT_WINOGRAD_A * AOT_WINOGRAD_A)
 #define AOT_WINOGRAD_B2 (AOT_WINOGRAD_B * AOT_WINOGRAD_B)
-#define AOT_WINOGRAD_RUN 128
+#define AOT_WINOGRAD_RUN 32
 
 typedef struct {
     int32_t n, ic, ih, iw, oc, oh, ow;
@@ -223,12 +223,13 @@ AOT_INLINE void aot_winograd_f32_products(aot_tile_f32_job *j, float *m, const f
     const int32_t planes = (p->ic + AOT_VLEN - 1) / AOT_VLEN;
     const ptrdiff_t panel = (ptrdiff_t)p->ic * o * AOT_VLEN;
     const int T = M + 2;
-    int32_t point, q, i, c;
+    int32_t point, q, i;
     j->y_block = (ptrdiff_t)p->tiles * AOT_VLEN;
     for (point = 0; point < T * T; ++point, w += panel) {
         const float *after = point + 1 < T * T ? w + panel : next;
-        const float *x = v + (ptrdiff_t)point * planes * p->tiles * AOT_VLEN;
         ptrdiff_t ahead = 0;
+        j->x = v + (ptrdiff_t)point * planes * p->tiles * AOT_VLEN;
+        j->w = w;
         for (q = 0; q < count; q += j->n) {
             const int32_t n = count - q < P ? count - q : P;
             const int32_t size = aot_tile_f32_size(P, n);
@@ -237,16 +238,9 @@ AOT_INLINE void aot_winograd_f32_products(aot_tile_f32_job *j, float *m, const f
             }
             j->n = n;
             j->y = m + ((ptrdiff_t)point * o * p->tiles + q) * AOT_VLEN;
-            j->r = NULL;
-            for (c = 0; c < p->ic; c += AOT_WINOGRAD_RUN) {
-                j->kc = p->ic - c < AOT_WINOGRAD_RUN ? p->ic - c : AOT_WINOGRAD_RUN;
-                j->x = x + c / AOT_VLEN * j->xstep;
-                j->w = w + (ptrdiff_t)c * o * AOT_VLEN;
-                j->next = after != NULL && ahead < panel ? after + ahead : NULL;
-                ahead += (ptrdiff_t)j->kc * 8;
-                aot_tile_f32_run(j, o, P, O, 0);
-                j->r = j->y;
-            }
+            j->next = after != NULL && ahead < panel ? after + ahead : NULL;
+            ahead += (ptrdiff_t)p->ic * 8;
+            aot_tile_f32_run(j, o, P, O, 0);
         }
     }
 }
@@ -270,6 +264,8 @@ AOT_INLINE void aot_winograd_f32_blocked(float *y, const float *x, const float *
     (void)memset(&j, 0, sizeof j);
     j.na = 1;
     j.nb = 1;
+    j.kc = p->ic;
+    j.run = AOT_WINOGRAD_RUN;
     j.kblk = AOT_VLEN == 1 ? p->ic : AOT_VLEN;
     j.xstep = (ptrdiff_t)p->tiles * AOT_VLEN;
     j.y_pixel = AOT_VLEN;

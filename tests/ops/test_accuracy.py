@@ -1,45 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `--accuracy` changes: contraction, Winograd and how large its tiles may be."""
+"""How exact float32 convolutions are, and what `--accuracy` changes: contraction, Winograd and how
+large its tiles may be."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import aot
 import graphs
 
 RNG = np.random.default_rng(3)
-W = (RNG.standard_normal((32, 64, 3, 3)) / 24).astype(np.float32)
+# Input and output channels, image, window and stride of a layer.
+LAYERS = {
+    "image": (3, 64, 56, 7, 2),
+    "narrow": (64, 32, 48, 3, 1),
+    "wide": (128, 32, 48, 3, 1),
+    "strided": (128, 32, 28, 3, 2),
+    "point": (1024, 32, 14, 1, 1),
+}
+WEIGHTS = {
+    k: (RNG.standard_normal((oc, ic, side, side)) / side / ic**0.5).astype(np.float32)
+    for k, (ic, oc, _, side, _) in LAYERS.items()
+}
 MODEL = graphs.model(
-    [("Conv", "x w", "y", {"pads": [1, 1, 1, 1]})],
-    {"x": (1, 64, 48, 48)},
-    {"y": (1, 32, 48, 48)},
-    {"w": W},
+    [
+        ("Conv", f"{k}_x {k}_w", k, {"pads": [side // 2] * 4, "strides": [step, step]})
+        for k, (_, _, _, side, step) in LAYERS.items()
+    ],
+    {f"{k}_x": (1, ic, size, size) for k, (ic, _, size, _, _) in LAYERS.items()},
+    {k: (1, oc, size // step, size // step) for k, (_, oc, size, _, step) in LAYERS.items()},
+    {f"{k}_w": w for k, w in WEIGHTS.items()},
 )
 
 
-DIRECT = 5e-7  # what the direct kernel errs by at most, as a root of mean squares of the results
+def exact(name: str, x: np.ndarray) -> np.ndarray:
+    """The layer `name` of `x` in float64."""
+    _, _, _, side, step = LAYERS[name]
+    padded = np.pad(x[0].astype(np.float64), ((0, 0), *[(side // 2, side // 2)] * 2))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), (1, 2))
+    w = WEIGHTS[name].astype(np.float64)
+    return np.tensordot(w, windows[:, ::step, ::step], ((1, 2, 3), (0, 3, 4)))
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "tile", "times"), [("strict", None, 1), ("normal", 4, 2), ("fast", 6, 10)]
+    ("accuracy", "tiles", "times"),
+    [
+        ("strict", {}, dict.fromkeys(LAYERS, 3)),  # one sum, in the order of the source
+        ("normal", {"narrow": 2, "wide": 4}, {"wide": 4}),
+        ("fast", {"narrow": 6, "wide": 6}, {"narrow": 20, "wide": 20}),
+    ],
 )
-def test_winograd_tile_and_error(
-    tmp_path: Path, accuracy: str, tile: int | None, times: int
+def test_errors_beside_those_of_onnxruntime(
+    tmp_path: Path, accuracy: str, tiles: dict[str, int], times: dict[str, float]
 ) -> None:
+    """The root mean square of the errors is at most `times` that of onnxruntime, 1.1 by default."""
     bundle = aot.compile(MODEL, tmp_path / "out", target="x86-64-v2", accuracy=accuracy)
-    tiles = {
-        n["instance"].get("M")
-        for n in bundle.manifest["nodes"]
-        if "conv" in n["kernel"] or "wino" in n["kernel"]
+    convs = [n["instance"] for n in bundle.manifest["nodes"] if n["macs"]]
+    assert {k: n["M"] for k, n in zip(LAYERS, convs, strict=True) if "M" in n} == tiles
+    feeds = {
+        f"{k}_x": np.maximum(RNG.standard_normal((1, ic, size, size)), -0.5).astype(np.float32)
+        for k, (ic, _, size, _, _) in LAYERS.items()
     }
-    assert tiles == {tile}
-    x = RNG.standard_normal((1, 64, 48, 48)).astype(np.float32)
-    padded = np.pad(x[0].astype(np.float64), ((0, 0), (1, 1), (1, 1)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
-    want = np.tensordot(W.astype(np.float64), windows, ((1, 2, 3), (0, 3, 4)))
-    error = np.asarray(bundle.load()(x))[0] - want
-    assert np.sqrt((error**2).mean() / (want**2).mean()) < times * DIRECT
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(MODEL.SerializeToString(), options)
+    theirs, ours = session.run(None, feeds), bundle.load()(*feeds.values())
+    for name, other, own in zip(LAYERS, theirs, ours, strict=True):
+        want = exact(name, feeds[f"{name}_x"])
+        one, two = (np.sqrt(((np.asarray(y)[0] - want) ** 2).mean()) for y in (own, other))
+        assert one <= times.get(name, 1.1) * two, (name, one / two)
