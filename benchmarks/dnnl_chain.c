@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* A network as a plain chain of oneDNN 3 primitives, as its own examples write one: the library
  * chooses every layout, each result is handed to the next primitive, nothing waits in between.
- * benchmarks/dnnl.py writes chain.h: VALUES, STEPS, INPUT_ELEMENTS, OUTPUT_ELEMENTS and build().
+ * benchmarks/chain.py writes chain.h: VALUES, sizes and the shape of the input, and build().
  *
  *     chain weights.bin input.bin output.bin RUNS        prints the milliseconds of each run */
 #define _POSIX_C_SOURCE 200112L
 #include <dnnl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,10 +97,12 @@ static dnnl_primitive_attr_t attributes(int sum, int act, float low, float high)
     OK(dnnl_post_ops_create(&ops));
     if (sum)
         OK(dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef));
-    if (act == AOT_DNNL_ACT_CLIP && high < 1e38f)
+    if (act == AOT_DNNL_ACT_CLIP && !isinf(high))
         OK(dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_clip, low, high));
     else if (act == AOT_DNNL_ACT_CLIP)
         OK(dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0.0f, 0.0f));
+    else if (act != AOT_DNNL_ACT_NONE)
+        exit(1);
     OK(dnnl_primitive_attr_set_post_ops(attr, ops));
     return attr;
 }
@@ -194,15 +197,15 @@ static void dense(const aot_dnnl_dense_params *p, const float *w, const float *b
 
 #include "chain.h"
 
-static float *loaded(const char *path) {
+static char *loaded(const char *path) {
     FILE *f = fopen(path, "rb");
     long size;
-    float *data;
+    char *data;
     if (f == NULL || fseek(f, 0, SEEK_END) != 0)
         exit(1);
     size = ftell(f);
     rewind(f);
-    data = (float *)malloc((size_t)size);
+    data = (char *)malloc((size_t)size);
     if (data == NULL || fread(data, 1, (size_t)size, f) != (size_t)size)
         exit(1);
     (void)fclose(f);
@@ -210,7 +213,7 @@ static float *loaded(const char *path) {
 }
 
 int main(int argc, char **argv) {
-    const float *w, *x;
+    const char *w, *x;
     void *to = NULL, *from = NULL;
     int run, i;
     FILE *f;
@@ -220,13 +223,14 @@ int main(int argc, char **argv) {
     x = loaded(argv[2]);
     OK(dnnl_engine_create(&engine, dnnl_cpu, 0));
     OK(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
+    values[0] = memory(of(INPUT_RANK, input_shape, plain(INPUT_RANK)), NULL);
     build(w);
     OK(dnnl_memory_get_data_handle(values[0], &to));
     OK(dnnl_memory_get_data_handle(values[VALUES - 1], &from));
     for (run = 0; run < atoi(argv[4]) + 2; ++run) {
         struct timespec a, b;
         (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
-        memcpy(to, x, INPUT_ELEMENTS * sizeof(float));
+        memcpy(to, x, INPUT_BYTES);
         for (i = 0; i < done; ++i)
             OK(dnnl_primitive_execute(steps[i].primitive, stream, steps[i].count, steps[i].args));
         OK(dnnl_stream_wait(stream));
@@ -237,7 +241,7 @@ int main(int argc, char **argv) {
     }
     fprintf(stderr, "%d steps, of which %d reorder\n", done, moved);
     f = fopen(argv[3], "wb");
-    if (f == NULL || fwrite(from, sizeof(float), OUTPUT_ELEMENTS, f) != OUTPUT_ELEMENTS)
+    if (f == NULL || fwrite(from, 1, OUTPUT_BYTES, f) != OUTPUT_BYTES)
         return 1;
     return fclose(f);
 }

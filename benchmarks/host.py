@@ -29,7 +29,7 @@ from aot.tools.run import Built, open_out, start
 from aot.tools.samples import random_sample
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from corpus_models import CORPUS, RealModel, corpus, light, seeded
+from corpus_models import CORPUS, QUANTISED, RealModel, corpus, light, seeded
 
 DEFAULT = ("resnet50", "squeezenet1_1", "mobilenetv2")
 
@@ -55,7 +55,7 @@ def find(name: str, work: Path) -> RealModel:
     folder = os.environ.get("AOT_TEST_MODELS")
     if not folder:
         raise SystemExit(f"{name}: set AOT_TEST_MODELS to the folder of models")
-    kind = corpus if name in CORPUS else seeded
+    kind = corpus if name in (*CORPUS, *QUANTISED) else seeded
     return kind(Path(folder), name, work)
 
 
