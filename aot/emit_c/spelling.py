@@ -156,8 +156,9 @@ def create(spelling: Spelling, state: State) -> str:
     call = state.create
     arguments = [f"state + {slot(spelling.program, state.name)}"]
     for a in call.args:
-        null = is_null(a)
-        arguments.append("NULL" if null else _passed(spelling, a))
+        text = "NULL" if is_null(a) else _passed(spelling, a)
+        # A constant is a table of its type, or bytes of a file: the function may name the type.
+        arguments.append(f"(const void *){text}" if text.startswith("CONST_") else text)
     if call.params:
         arguments.append("&" + _params(spelling, call, call.params))
     deep = 12 if spelling.failed else 8

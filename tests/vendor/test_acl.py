@@ -15,7 +15,14 @@ import onnx
 import pytest
 
 from aot.cli import main as aotc
+from aot.load import load
+from aot.normalise import normalise
+from aot.ops.registry import load_all
+from aot.options import Options
+from aot.partition.claims import load_options
+from aot.vendor import QuantisedProduct
 from aot.vendor.acl import backend
+from aot.vendor.acl.layers import rescaled
 from corpus_models import seeded
 from graphs import model
 from needs import missing, need
@@ -59,19 +66,65 @@ def test_own_cases_are_right(tmp_path: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_creators_may_name_the_type_of_a_constant(models_folder: Path, tmp_path: Path) -> None:
+    """A constant of a creator is a table of floats here, and bytes of a file there."""
+    need("aarch64-linux-gnu-gcc", "apt-get install gcc-aarch64-linux-gnu")
+    path, out = models_folder / "mlperf_vww_int8.onnx", tmp_path / "out"
+    words = [str(path), "-o", str(out), "--backend", "acl", "--target", "aarch64-linux"]
+    assert aotc([*words, "--no-configure"]) == 0
+    source, places = out / "bundle" / "src", ("include", "src", "src/kernels")
+    text = (source / "mlperf_vww_int8_acl.c").read_text()
+    assert "_scales (mlperf_vww_int8_vendor_acl_weights + " in text
+    command = ["aarch64-linux-gnu-gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    command += [f"-I{out / 'bundle' / p}" for p in places]
+    subprocess.run([*command, str(source / "mlperf_vww_int8_acl.c")], check=True)
+
+
+def test_factors_of_sums_are_those_that_the_library_takes(models_folder: Path) -> None:
+    """It takes factors below 1e-5 as 0 and none of 1: layers of VWW have channels of both."""
+    qconv = next(p for p in backend.patterns if p.name == "qconv")
+    options = load_options(Options(backends=("acl",)), [load_all(), backend])
+    graph = normalise(load(models_folder / "mlperf_vww_int8.onnx", options), options).graph
+    matches = (qconv.match(node) for node in graph.all_nodes())
+    found = [QuantisedProduct.of(m) for m in matches if m is not None]
+    before = [p.x.s * p.w.scale / p.y.s for p in found]
+    assert min(f.min() for f in before) < 1e-6 and max(f.max() for f in before) == 1
+    for p, old in zip(found, before, strict=True):
+        w, bias, scale, moved = rescaled(p)
+        new = p.x.s * scale / p.y.s
+        assert new.min() >= 1e-5 and new.max() < 0.999 and moved < 0.02
+        assert abs(bias * new - p.bias * old).max() < 1e-4
+        same = (old >= 1e-4) & (old < 0.999)
+        assert (w[same] == p.w.stored[same]).all() and (scale[same] == p.w.scale[same]).all()
+
+
 @FULL
-def test_mobilenetv2_is_taken_whole(
-    models_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        ("mobilenetv2", ["aot_to_blocked"]),
+        ("mobilenetv2_int8", ["aot_to_blocked", "aot_qavgpool_s8"]),
+        ("mlperf_vww_int8", ["aot_qavgpool_s8", "aot_qsoftmax_s8"]),
+    ],
+)
+def test_networks_are_taken_whole(
+    name: str,
+    left: list[str],
+    models_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """In one region but for what the library has not: a mean and a Softmax of int8."""
     monkeypatch.setenv("acl_ROOT", need_library()["acl_ROOT"])
-    path, out = seeded(models_folder, "mobilenetv2", tmp_path).path, tmp_path / "out"
+    stored, out = models_folder / f"{name}.onnx", tmp_path / "out"
+    path = stored if stored.is_file() else seeded(models_folder, name, tmp_path).path
     words = [str(path), "-o", str(out), "--backend", "acl", "--target", "aarch64-linux"]
     assert aotc(words) == 0
     subprocess.run(["cmake", "--build", str(out)], check=True, capture_output=True)
     assert aotc(["verify", str(out), "--reference", "ort"]) == 0
     made = json.loads((out / "bundle" / "manifest.json").read_text())
-    assert len(made["regions"]) == 1
-    assert [r["kernel"] for r in made["nodes"] if r["backend"] == "c"] == ["aot_to_blocked"]
+    assert [r["kernel"] for r in made["nodes"] if r["backend"] == "c"] == left
+    assert len(made["regions"]) == (2 if "aot_qavgpool_s8" in left else 1)
 
 
 def relu(folder: Path) -> list[str]:

@@ -37,6 +37,9 @@ FACTORS = {"Elu": 1.0, "LeakyRelu": 0.01}
 #: Operators of two operands by their numbers.
 PAIRS = "Add Sub Mul Div Max Min".split()
 AVERAGE, MAXIMUM, MEAN = range(3)
+#: The library takes factors of sums below 1e-5 as 0, and none from 1 on. SPAN is the largest
+#: magnitude of a value less its zero point, MOVED how far a result may move before it is rounded.
+LEAST, MOST, SPAN, MOVED = 1.001e-5, 0.999, 255, 0.25
 
 
 def conv_fields(m: Match) -> images.Fields:
@@ -84,13 +87,34 @@ def to_dense(c: Recorder, m: Match) -> None:
 def product_fits(m: Match) -> images.Checks:
     """Checks of a product of int8 with symmetric weights."""
     conditions = *QuantisedProduct.checks(m, (S8,)), *QuantisedProduct.weights_symmetric(m)
-    return images.integers(m, QuantisedProduct, conditions, lambda p: [requantised(p)])
+    return images.integers(m, QuantisedProduct, conditions, requantised)
 
 
-def requantised(p: QuantisedProduct) -> tuple[bool, str]:
+def requantised(p: QuantisedProduct) -> list[tuple[bool, str]]:
     """The condition of the factors of sums: the library's kernels only shift to the right."""
-    most = float((p.x.s * p.w.scale / p.y.s).max())
-    return most < 1, f"sums multiplied by {most:g} (needs less than 1)"
+    factors = p.x.s * p.w.scale / p.y.s
+    least, most = (f"{float(f):g}" for f in (factors.min(), factors.max()))
+    text = f"sums multiplied by {least} to {most} (needs {LEAST:g} to 1)"
+    return [(rescaled(p)[3] < MOVED, text)]
+
+
+def rescaled(p: QuantisedProduct) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Weights, bias and scales per channel of which all factors are from LEAST to 1, and how far
+    they move the result before it is rounded.
+
+    Weights divided by a number and a scale multiplied by it give the same result where the weights
+    stay whole: those of a constant channel are 0. Where the factor is small the bias outweighs all
+    products.
+    """
+    w, bias = p.w.stored, p.bias
+    scale = np.broadcast_to(p.w.scale.reshape(-1), w.shape[:1]).astype(np.float64)
+    factor = p.x.s * scale / p.y.s
+    halves = 2.0 ** -(np.floor(np.log2(factor / MOST)) + 1)
+    times = np.where(factor < MOST, np.maximum(np.ceil(LEAST / factor), 1), halves)
+    each = times.reshape(-1, *[1] * (w.ndim - 1))
+    whole, sums = np.clip(np.rint(w / each), -128, 127), np.rint(bias / times)
+    lost = SPAN * abs(w - whole * each).reshape(len(w), -1).sum(1) + abs(bias - sums * times)
+    return whole.astype(w.dtype), sums, scale * times, float((lost * factor).max())
 
 
 def of_int8(found: QuantisedPair | QuantisedProduct) -> images.Fields:
@@ -106,12 +130,11 @@ def of_int8(found: QuantisedPair | QuantisedProduct) -> images.Fields:
 def to_product(c: Recorder, m: Match) -> None:
     """Record a product of quantised values."""
     found, rows = QuantisedProduct.of(m), math.prod(m.x.shape[:-1])
-    w = found.w.stored
+    w, bias, scales, _ = rescaled(found)
     fields = conv_fields(m) if found.window else rows_fields(rows, *w.shape[::-1])
     stored = stored_weights(w, fields["groups"] > 1) if found.window else w
-    scales = np.broadcast_to(found.w.scale.reshape(-1), w.shape[:1]).astype(np.float32)
-    b = c.const(found.bias.astype(np.int32), "b")
-    given = c.const(np.ascontiguousarray(stored), "w"), b, c.const(scales, "scales")
+    b, scale = c.const(bias.astype(np.int32), "b"), c.const(scales.astype(np.float32), "scales")
+    given = c.const(np.ascontiguousarray(stored), "w"), b, scale
     run(
         c,
         m,
@@ -176,8 +199,6 @@ def to_pair(c: Recorder, m: Match) -> None:
 
 
 _x, _images, _pool = wildcard("x"), images.last("x", "y"), {"_outputs": ["pool"]}
-_dot = OP.MatMul(wildcard("a"), wildcard("b"), _outputs=["node"])
-_gemm = OP.Gemm(*map(wildcard, "abc"), _outputs=["node"], _optional=1)
 _conv = OP.Conv(*map(wildcard, "xwb"), _outputs=["conv"], _optional=1)
 _own = {"group": 5, "strides": [2, 1], "pads": [0, 1, 2, 0]}
 _kernels = [r for r in images.KERNELS if "group" not in r[2]]
@@ -208,7 +229,7 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
     ),
     (
         "dense",
-        activated(either(_gemm, OP.Add(_dot, wildcard("c")), _dot)),
+        activated(images.PRODUCT),
         (*FLOATS, images.dense_fits),
         to_dense,
         images.last(),
