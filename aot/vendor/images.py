@@ -16,6 +16,7 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.matrix_product import MatrixProduct
+from aot.vendor.pattern import OP, either, wildcard
 from aot.vendor.quantisation import Quantisation
 from aot.vendor.recorder import Recorder
 from aot.vendor.window_shape import WindowShape
@@ -24,6 +25,13 @@ from aot.vendor.window_shape import WindowShape
 Checks = Iterable[tuple[bool, str]]
 #: Fields of a parameter struct by name.
 Fields = dict[str, Any]
+_dot = OP.MatMul(wildcard("a"), wildcard("b"), _outputs=["node"])
+#: A product of two matrices, and something added to it.
+PRODUCT = either(
+    OP.Gemm(*map(wildcard, "abc"), _outputs=["node"], _optional=1),
+    OP.Add(_dot, wildcard("c")),
+    _dot,
+)
 
 
 def floats(m: Match) -> Checks:
@@ -165,7 +173,6 @@ def pool_fields(m: Match) -> Fields:
 def window_fits(m: Match) -> Checks:
     """Checks of a window of two positions or more, each of which is in the image somewhere."""
     auto, dtype = m.pool.attr("auto_pad", "NOTSET"), str(m.x.dtype)
-    indices = [v for v in m.pool.ir.outputs[1:] if v.name and (v.uses() or v.is_graph_output())]
     kernel, pads, dilations = (pool_fields(m)[n] for n in ("kernel", "pad", "dilation"))
     inside = min(pads) >= 0 and all(p < k for p, k in zip(pads, kernel[::-1] * 2, strict=False))
     average, padded, dense = m.pool.op_type == "AveragePool", any(pads), max(dilations) == 1
@@ -173,7 +180,7 @@ def window_fits(m: Match) -> Checks:
         image(m),
         (dtype in ("float32", "int8"), f"x is of {dtype} (needs float32 or int8)"),
         (auto in ("NOTSET", "VALID"), f"auto_pad {auto!r} (needs explicit pads)"),
-        (not indices, "output 1 is used (only output 0 is computed)"),
+        m.pool.first_alone,
         (0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"),
         (math.prod(kernel) > 1, "a window of one position"),
         (inside, f"pads {list(pads)} (need to be smaller than the window {list(kernel)})"),

@@ -136,6 +136,13 @@ class NodeRef(_Named):
         """The value of attribute `name`, or `default`."""
         return attribute(self.ir, name, default)
 
+    @property
+    def first_alone(self) -> tuple[bool, str]:
+        """The condition that nobody reads another output of it than the first, with the reason."""
+        used = [bool(v.name and (v.uses() or v.is_graph_output())) for v in self.ir.outputs]
+        number = next((n for n, read in enumerate(used[1:], 1) if read), 0)
+        return not number, f"output {number} is used (only output 0 is computed)"
+
     def as_model(self) -> tuple[bytes, tuple[ValueRef, ...]]:
         """(the file of a model of ONNX that is this node, what it reads at run time).
 

@@ -31,6 +31,17 @@ KINDS = (
     "Add Mul Min Max Sqrt accumulate conv product Sigmoid Relu Tanh clipped Elu softmax copy "
     "normalise largest mean"
 ).split()
+#: The fields of aot_cudnn_step_params with what they are where a step says nothing.
+FIELDS: dict[str, Any] = {
+    "flags": 0,
+    **dict.fromkeys(("a", "a_stride", "y", "y_stride"), (0,) * 4),
+    "b": (1,) * 4,
+    **dict.fromkeys(("window", "pad", "stride", "dilation"), (0, 0)),
+    "groups": 1,
+    "sizes": (0,) * 6,
+    "alpha": 1.0,
+    "beta": 1.0,
+}
 #: A tensor as steps see it: a value, constant numbers, or an offset in the GPU's memory.
 Place = ValueRef | np.ndarray[Any, Any] | int
 #: Extents of four axes, padded in front.
@@ -83,49 +94,31 @@ class Steps:
         """The offset of the memory that belongs to a match while it runs."""
         return self._at[f"{next(m.outputs()).name} scratch"]
 
-    def place(self, value: ValueRef) -> int:
-        """The offset of a value that a run computes."""
-        return self._at[value.name]
-
     def moved(self, value: ValueRef) -> Operand:
         """Parameters of a copy of `value` to the GPU or from it."""
         return self.c.params(at=self._at[value.name], bytes=4 * math.prod(value.shape))
 
     def add(self, kind: str, y: Place, /, *operands: Place | None, **fields: Any) -> None:
         """Add the step y = kind(operands); `fields` are those of aot_cudnn_step_params."""
-        given, at = [], []
-        for place in [*operands, None, None, None][:3]:
-            held, offset = self._found(place)
-            given.append(held)
-            at.append(offset)
-        if (
-            len(operands) > 3
-        ):  # a convolution's residual stands where its bias, a constant, is named
-            at[2] = self._found(operands[3])[1]
-        a, y_shape = fields.get("a", (0,) * 4), fields.get("y") or fields.get("a") or (0,) * 4
-        none = (0, 0)
+        # A convolution's residual is said in the place of its bias, which is a constant.
+        found = [self.found(place) for place in (*operands, *[None] * 3)]
+        given, (x, w, third, residual) = (
+            [held for held, _ in found[:3]],
+            [at for _, at in found[:4]],
+        )
+        said = {"y": fields.get("a", (0,) * 4), **fields}
         params = self.c.params(
             step=self._count,
             kind=KINDS.index(kind),
-            flags=fields.get("flags", 0),
-            at=(*at, self._found(y)[1]),
-            a=a,
-            a_stride=fields.get("a_stride", (0,) * 4),
-            b=fields.get("b", (1,) * 4),
-            y=y_shape,
-            y_stride=fields.get("y_stride", (0,) * 4),
-            **{n: fields.get(n, none) for n in ("window", "pad", "stride", "dilation")},
-            groups=fields.get("groups", 1),
-            sizes=fields.get("sizes", (0,) * 6),
-            alpha=float(fields.get("alpha", 1.0)),
-            beta=float(fields.get("beta", 1.0)),
+            at=(x, w, max(third, residual), self.found(y)[1]),
+            **{name: said.get(name, default) for name, default in FIELDS.items()},
         )
         self._count += 1
         release, text = "aot_cudnn_step_release", self.node.encode() + b"\0"
         named = self.c.const(np.frombuffer(text, np.uint8), "name")
         self.c.state("aot_cudnn_step", self.region, *given, named, params, release=release, slots=1)
 
-    def _found(self, place: Place | None) -> tuple[Operand, int]:
+    def found(self, place: Place | None) -> tuple[Operand, int]:
         """(the constant on the GPU or None, the offset or -1) of a place."""
         if place is None or isinstance(place, int):
             return None, -1 if place is None else place

@@ -16,7 +16,6 @@ from aot.vendor import (
     Backend,
     DType,
     Layout,
-    Match,
     Operand,
     Pattern,
     Recorder,
@@ -79,6 +78,22 @@ def primitive(c: Recorder, create: str, *operands: Operand) -> Operand:
     return c.state(create, session, *operands, release="aot_dnnl_release", slots=SLOTS)
 
 
+def record_matmul(
+    c: Recorder,
+    result: ValueRef,
+    a: Operand,
+    b: Operand,
+    x: tuple[int, ...],
+    x1: tuple[int, ...],
+    y: tuple[int, ...],
+) -> None:
+    """Record the product of `a` and `b`, seen as [x] and [x1] of equal ranks, and its call."""
+    params = c.params(type=type_of(result), rank=len(y), x=x, x1=x1, y=y)
+    macs = math.prod(y) * x[-1]
+    state = primitive(c, "aot_dnnl_matmul", params)
+    c.call("aot_dnnl_run2", state, result, a, b, status=True, macs=macs)
+
+
 def blocks(shape: tuple[int, ...], vlen: int) -> Layout:
     """Channels in blocks of the target's vectors, the lanes past them zero; plain if no fast
     kernels exist for that width."""
@@ -111,13 +126,6 @@ def type_of(value: ValueRef) -> int:
 def blocked_by(value: ValueRef, vlen: int) -> bool:
     """Whether the library has fast kernels on blocks of `vlen` channels of such a value."""
     return vlen in BLOCKS and (value.dtype is F32 or vlen == BLOCKS[-1])
-
-
-def one_result(m: Match) -> Iterator[tuple[bool, str]]:
-    """Only the first output of the root is used."""
-    for i, v in enumerate(m.root.ir.outputs[1:], 1):
-        used = bool(v.name) and (bool(v.uses()) or v.is_graph_output())
-        yield not used, f"output {i} is used (only output 0 is computed)"
 
 
 def split_at(shape: tuple[int, ...], first: int, last: int) -> tuple[int, int, int]:

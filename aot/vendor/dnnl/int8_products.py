@@ -37,7 +37,7 @@ from aot.vendor import (
     quantised,
     quantised_values,
 )
-from aot.vendor.dnnl.base import declare, one_result, primitive
+from aot.vendor.dnnl.base import declare, primitive
 from aot.vendor.dnnl.pools import kind_of, window_fits, window_of
 
 Checks = Iterator[tuple[bool, str]]
@@ -218,7 +218,7 @@ def _last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]
 def maximum_fits(m: Match) -> Checks:
     """Checks of a MaxPool of int8 or uint8: one result, and a window that oneDNN has."""
     yield m.x.dtype in EIGHT, f"dtype {m.x.dtype} (needs int8 or uint8)"
-    yield from one_result(m)
+    yield m.root.first_alone
     yield from window_fits(m, m.root)
 
 

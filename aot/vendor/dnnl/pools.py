@@ -13,7 +13,6 @@ from aot.vendor.dnnl.base import (
     blocks,
     declare,
     floats,
-    one_result,
     primitive,
     type_of,
 )
@@ -66,7 +65,7 @@ def kind_of(node: NodeRef) -> int:
 def _fits(m: Match) -> Checks:
     """Checks of a pool of floats: one result, and a window that oneDNN has."""
     yield from floats(m.x)
-    yield from one_result(m)
+    yield m.root.first_alone
     yield from window_fits(m, m.root)
 
 

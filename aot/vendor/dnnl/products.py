@@ -29,7 +29,15 @@ from aot.vendor import (
     f32,
     same_shapes,
 )
-from aot.vendor.dnnl.base import blocked_by, blocks, declare, floats, primitive, type_of
+from aot.vendor.dnnl.base import (
+    blocked_by,
+    blocks,
+    declare,
+    floats,
+    primitive,
+    record_matmul,
+    type_of,
+)
 
 Constants = Callable[[Match], Act]
 Checks = Iterator[tuple[bool, str]]
@@ -486,14 +494,6 @@ def to_matmul(c: Recorder, m: Match) -> None:
     """Record the product of two activations and its call; both get the rank of y by leading
     ones.
     """
-    rank = m.y.rank
-    params = c.params(
-        type=type_of(m.a),
-        rank=rank,
-        x=(*[1] * (rank - m.a.rank), *m.a.shape),
-        x1=(*[1] * (rank - m.b.rank), *m.b.shape),
-        y=m.y.shape,
-    )
-    macs = math.prod(m.y.shape) * m.a.shape[-1]
-    state = primitive(c, "aot_dnnl_matmul", params)
-    c.call("aot_dnnl_run2", state, m.y, m.a, m.b, status=True, macs=macs)
+    ranks = (m.y.rank - v.rank for v in (m.a, m.b))
+    x, x1 = ((*[1] * more, *v.shape) for more, v in zip(ranks, (m.a, m.b), strict=True))
+    record_matmul(c, m.y, m.a, m.b, x, x1, m.y.shape)

@@ -9,8 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from aot.vendor import Match, Recorder
-from aot.vendor.dnnl.base import declare, floats, one_result, primitive, split_at, type_of
+from aot.vendor import F32, Match, Recorder
+from aot.vendor.dnnl.base import (
+    declare,
+    floats,
+    primitive,
+    record_matmul,
+    split_at,
+    type_of,
+)
 
 Checks = Iterator[tuple[bool, str]]
 
@@ -65,7 +72,7 @@ def row_fits(m: Match) -> Checks:
     Both have the shape of the normalised axes.
     """
     yield from floats(m.x, m.scale, m.shift)
-    yield from one_result(m)
+    yield m.root.first_alone
     axis = int(m.root.attr("axis", -1)) % max(m.x.rank, 1)
     for name in ("scale", "shift"):
         v = m.values[name]
@@ -134,9 +141,18 @@ def _declare_reduce(op_type: str) -> None:
 
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
-        """Record the primitive over [outer, axis, inner], the reduced axes as one, and its call."""
+        """Record the primitive over [outer, axis, inner], the reduced axes as one, and its call.
+
+        A sum or mean of rows is a row of ones or of 1 / axis times x, because the library has fast
+        code for reductions along the last axis only.
+        """
         axes = _axes(m)
         outer, extent, inner = split_at(m.x.shape, axes[0], axes[-1] + 1)
+        if inner > 1 and m.x.dtype is F32 and op_type in ("ReduceSum", "ReduceMean"):
+            row = np.full((1, 1, extent), 1 if op_type == "ReduceSum" else 1 / extent, np.float32)
+            shapes = row.shape, (outer, extent, inner), (outer, 1, inner)
+            record_matmul(c, m.y, c.const(row, "row"), m.x, *shapes)
+            return
         sizes = {"outer": outer, "axis": extent, "inner": inner}
         params = c.params(type=type_of(m.x), **sizes, kind=KINDS[op_type])
         state = primitive(c, "aot_dnnl_reduce", params)

@@ -19,7 +19,6 @@ from aot.vendor import (
     QuantisedProduct,
     Recorder,
     activated,
-    either,
     images,
     quantised,
     wildcard,
@@ -71,8 +70,6 @@ def to_product(c: Recorder, m: Match) -> None:
     run(c, m, "conv", [m.x], given, macs=images.macs_of(m, fields), **fields)
 
 
-_dot = OP.MatMul(wildcard("a"), wildcard("b"), _outputs=["node"])
-_gemm = OP.Gemm(*map(wildcard, "abc"), _outputs=["node"], _optional=1)
 for _name, _graph, _checks, _lower, _layouts in (
     *(
         (
@@ -96,7 +93,7 @@ for _name, _graph, _checks, _lower, _layouts in (
     ),
     (
         "dense",
-        activated(either(_gemm, OP.Add(_dot, wildcard("c")), _dot)),
+        activated(images.PRODUCT),
         (*FLOATS, images.dense_fits),
         to_dense,
         images.last(),
