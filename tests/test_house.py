@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 
 import house
+import pytest
 
 PLANTED = {
     "aot/first.py": "from aot.second import f\nWORDS = words('Add Mul Sub Div')\n",
@@ -44,3 +46,24 @@ def test_every_measure_counts(tmp_path: Path) -> None:
 
 def test_a_larger_figure_is_named() -> None:
     assert house.worse({"a": 2, "b": 1}, {"a": 1, "b": 1}) == ["a: 2 (at most 1)"]
+
+
+@pytest.mark.parametrize(
+    ("vendor", "statements", "lines"),
+    [
+        ("acl", 250, 700),
+        ("cblas", 250, 400),
+        ("cudnn", 250, 700),
+        ("ethos_u", 1000, 400),
+        ("ort", 250, 400),
+        ("xnnpack", 250, 400),
+    ],
+)
+def test_a_vendor_is_small(vendor: str, statements: int, lines: int) -> None:
+    """Statements of Python, and lines of C and C++ with their headers."""
+    folder, counts = house.ROOT / "aot" / "vendor" / vendor, house.Counts()
+    for path in folder.glob("*.py"):
+        house.count_functions(ast.parse(path.read_text()), counts)
+    sources = (p for p in folder.iterdir() if p.suffix in (".c", ".cpp", ".h"))
+    written = sum(len(p.read_text().splitlines()) for p in sources)
+    assert 0 < counts.statements <= statements and 0 < written <= lines, (counts, written)

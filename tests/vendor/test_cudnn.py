@@ -122,13 +122,35 @@ def alternatives() -> list[merged.Part]:
     return found
 
 
+def extremes() -> list[merged.Part]:
+    """A Softmax of very many rows, rows that a tiny epsilon alone keeps from 0 / 0, two regions
+    whose convolutions ask for workspaces of different sizes."""
+    rows = [
+        ("Conv", "x w", "c", {"pads": [1, 1, 1, 1]}),
+        ("Ceil", "c", "d"),
+        ("Conv", "d v", "e", {"pads": [2, 2, 2, 2]}),
+        ("Ceil", "e", "y"),
+    ]
+    weights = {"w": draw(3, 2, 3, 3), "v": draw(4, 3, 5, 5)}
+    norm = [
+        ("Mul", "x tiny", "z"),
+        ("LayerNormalization", "z g b", "y", {"axis": -1, "epsilon": 1e-12}),
+    ]
+    numbers = {"tiny": np.float32(1e-6), "g": draw(12), "b": draw(12)}
+    return [
+        part("rows", [("Softmax", "x", "y")], {"x": [70000, 3]}),
+        part("epsilon", norm, {"x": [5, 12]}, numbers),
+        part("regions", rows, {"x": [1, 2, 8, 8]}, weights),
+    ]
+
+
 def test_own_cases_and_networks_are_right(library: dict[str, str], tmp_path: Path) -> None:
     parts = []  # the model of all has the opset of the first: cases have the newest
     for job in harness.collect(patterns=backend.patterns):
         assert not job.error and job.model is not None, job.error
         given = harness.feeds(job.model, job.case)
         parts.append(merged.Part(job.label, job.model, given, job.want, job.case))
-    parts += [*networks(), *alternatives()]
+    parts += [*networks(), *alternatives(), *extremes()]
     for each in parts:
         each.taken = merged.taken_by(each, "cudnn")
     assert [p.label for p in parts if not p.taken] == []
@@ -138,7 +160,9 @@ def test_own_cases_and_networks_are_right(library: dict[str, str], tmp_path: Pat
     merged.build(out, library)
     assert not merged.run(parts, arrays, out)
     kernels = {r["kernel"] for r in merged.manifest_of(out)["nodes"]}
-    assert kernels == {f"aot_cudnn_{name}" for name in ("upload", "run", "download")}
+    assert kernels == {f"aot_cudnn_{name}" for name in ("upload", "run", "download")} | {
+        "aot_ceil_f32"  # between the regions of `extremes`
+    }
 
 
 def compiled(out: Path, path: Path, library: dict[str, str], *words: str) -> dict:
@@ -221,6 +245,16 @@ def test_refusals_say_why() -> None:
     refused = " ".join(r.reason for r in merged.partition_of(proto, ("cudnn",)).refusals)
     for said in ("as much padding on both sides", "a common step", "need 0 and a number"):
         assert said in refused
+
+
+def test_tensors_without_elements_are_refused() -> None:
+    """Of a Concat, too, whose operands have no names of their own in the pattern."""
+    rows = [("Concat", "x z", "y", {"axis": 0}), ("Softmax", "x", "s", {"axis": 1})]
+    proto = model(rows, {"x": [0, 3], "z": [4, 3]}, {"y": None, "s": None})
+    made = merged.partition_of(proto, ("cudnn",))
+    assert not made.regions
+    refused = " ".join(r.reason for r in made.refusals)
+    assert "float32[0, 3] (needs float32, 1 to 2^29 elements)" in refused, refused
 
 
 @FULL
