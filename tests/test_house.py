@@ -7,8 +7,9 @@ import ast
 import json
 from pathlib import Path
 
-import house
 import pytest
+
+import house
 
 PLANTED = {
     "aot/first.py": "from aot.second import f\nWORDS = words('Add Mul Sub Div')\n",
