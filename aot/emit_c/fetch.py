@@ -123,7 +123,8 @@ def _block(fetch: Fetch, labels: Sequence[str]) -> list[str]:
     """The statements that get a block, and begin to copy the next one."""
     number, into, source = fetch.source, labels[fetch.into], labels[fetch.source]
     if fetch.how == "unpack":
-        given = f"(end - first) * size{number}, {fetch.size}, {int(fetch.runs)}"
+        runs = "AOT_UNPACK_FLAT" if fetch.flat else int(fetch.runs)
+        given = f"(end - first) * size{number}, {fetch.size}, {runs}"
         return [f"        aot_unpack_take(&from{number}, {into}, {given});"]
     size, room = f"(size_t)size{number}", f"(size_t)step * (size_t)size{number}"
     # Two halves in turn: the kernel works on one while the next block is copied to the other.

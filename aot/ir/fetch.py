@@ -23,7 +23,8 @@ class Fetch:
     Argument `source`, a constant behind the kernel's own arguments, holds the weights of all units:
     for "unpack" as a stream of codes (runtime_c/kernels/aot_unpack.h), for whose table there is
     scratch memory, argument `table`; for "copy" as they are. `size` are the bytes of an element,
-    `longest` the bits of the longest code, `runs` whether a code stands for a run of zeros.
+    `longest` the bits of the longest code, `runs` whether a code stands for a run of zeros, `flat`
+    whether all elements have four bits.
     `digest` is the CRC-32 of the first CHECKED elements.
 
     "copy" has room for two blocks: the next one is on its way while the call computes with one.
@@ -39,6 +40,7 @@ class Fetch:
     size: int = 1
     longest: int = 0
     runs: bool = False
+    flat: bool = False
     digest: int = 0
 
     @property
@@ -60,7 +62,7 @@ class Fetch:
     def kind(self) -> tuple[object, ...]:
         """All that a function for such calls knows: sizes and numbers of units are passed to it."""
         own = self.how, self.into, self.source, self.table, self.size, self.runs
-        return (*own, self.split.fields, self.split.moves)
+        return (*own, self.flat, self.split.fields, self.split.moves)
 
     def text(self) -> str:
         """`unpack into 2 from 7: 128 units of 640 bytes, 4 at a time`."""

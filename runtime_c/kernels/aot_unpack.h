@@ -29,6 +29,7 @@
 #define AOT_UNPACK_HEAD 4
 #define AOT_UNPACK_RUN 16
 #define AOT_UNPACK_ZEROS 0x8000U /* marks the symbol for a run of zeros in the table */
+#define AOT_UNPACK_FLAT 2        /* `runs` of streams of 16 symbols of four bits and no lower ones */
 
 /* Whether words of four bytes are read and written at two addresses: of cores whose lowest byte
  * comes first, those that need aligned addresses get a chance, too. */
@@ -50,8 +51,7 @@ typedef struct {
     uint16_t *table;
     uint32_t bit, bytes; /* bytes: of codes */
     int32_t longest, low, zeros;
-    int32_t flat; /* 16 symbols of four bits: `base` and those behind it */
-    uint32_t base;
+    uint32_t base; /* symbol 0 */
 } aot_unpack;
 
 /* Begins to read a stream of `bytes` bytes, AOT_UNPACK_HEAD or more; the table has room for
@@ -75,7 +75,6 @@ static AOT_NOINLINE AOT_UNUSED void aot_unpack_begin(aot_unpack *u, const void *
     for (s = 0; s < symbols; ++s) {
         ++next[(length[s >> 1] >> (4 * (s & 1))) & 15];
     }
-    u->flat = symbols == 16 && next[4] == 16 && longest == 4 && u->low == 0;
     u->base = head[2];
     for (i = 1; i <= longest; ++i) {
         const int32_t count = next[i] << (longest - i);
@@ -207,12 +206,13 @@ AOT_INLINE uint32_t aot_unpack_one(aot_unpack *u) {
     return value;
 }
 
-/* The next n bytes, a multiple of the elements' `size`. */
+/* The next n bytes, a multiple of the elements' `size`; `runs` is 1 with runs, AOT_UNPACK_FLAT or
+ * 0: a constant where it is called, so that images have no loop that they do not need. */
 static AOT_NOINLINE AOT_UNUSED void aot_unpack_take(aot_unpack *u, void *y, int32_t n, int32_t size,
                                                     int32_t runs) {
     uint8_t *to = (uint8_t *)y;
     const uint8_t *const end = to + n;
-    if (size == 1 && u->flat != 0) {
+    if (size == 1 && runs == AOT_UNPACK_FLAT) {
         to = aot_unpack_flat(u, to, end);
     } else if (size == 1 && runs == 0) {
         to = aot_unpack_bytes(u, to, end);

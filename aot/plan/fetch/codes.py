@@ -48,9 +48,8 @@ class Stream:
     @property
     def flat(self) -> bool:
         """Whether an element is four bits, two in a byte."""
-        return (self.size, self.longest, self.low, self.runs) == (1, 4, 0, False) and bool(
-            self.data[3] == FLAT - 1
-        )
+        lengths = [FLAT - 1, *[0x44] * (FLAT // 2)]
+        return (self.size, self.low, self.runs) == (1, 0, False) and lengths == [*self.data[3:12]]
 
     @property
     def slow(self) -> bool:

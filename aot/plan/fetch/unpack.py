@@ -180,6 +180,7 @@ def _rewritten(made: Made, call: Call, own: Sequence[Candidate], room: int) -> C
             one.stream.size,
             one.stream.longest,
             one.stream.runs,
+            one.stream.flat,
             zlib.crc32(checked),
         )
         source = made.source(f"{one.name}_codes", one.stream.data)
