@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from aot.ir.program import Arg, Program, Role
 from aot.plan.memory.frame import framed
 from aot.plan.memory.live import uses_of
-from aot.plan.streaming.order import Need, Run, of_scratch
+from aot.plan.streaming.order import Need, Run, Touched, of_scratch
 from aot.plan.streaming.runs import copied_bytes
 
 
@@ -114,6 +114,7 @@ class RowPeaks:
         """Number what calls `first` to `last` touch, and after it all other roots in the arena."""
         self.program, self.first = program, first
         self.known: dict[tuple[int, int], tuple[Need, ...]] = {}
+        self.touched: dict[int, Touched] = {}
         numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers))
         span = range(first, last + 1)
         self.calls = {i: _Touched(program, i, numbers.__getitem__) for i in span}
@@ -130,7 +131,8 @@ class RowPeaks:
         The calls of a part make their rows in the order of the longest part: those in front only
         come in between. So it is ordered once, and one call after the other is put in front.
         """
-        steps = np.array(Run(self.program, self.first, end - 1, known=self.known).steps())
+        run = Run(self.program, self.first, end - 1, known=self.known, touched=self.touched)
+        steps = np.array(run.steps())
         live = _Live(self, len(steps))
         found = {}
         for index in range(end - 1, self.first - 1, -1):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from aot.ir.program import Access, Arg, Call, Program, Role
 from aot.ir.rows import Rowwise
-from aot.plan.streaming.parts import part_of
+from aot.plan.streaming.parts import Part, part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class Reads:
     makers: tuple[int, ...]
 
 
+#: What a call makes, (argument, part) that it reads by rows, and `Run.planes` of it.
+Touched = tuple[Part, tuple[tuple[int, Part], ...], tuple[tuple[str, str], ...]]
 #: (argument, root, rows) that a step reads.
 Need = tuple[int, str, tuple[int, ...]]
 
@@ -30,7 +32,8 @@ class Run:
 
     `producers` are the calls that make a root, each a part of it if they are several, `apart` are
     roots whose rows have several pieces.
-    `known` is what steps need, by (call, step): runs of one program may share it.
+    `known` is what steps need, by (call, step), `touched` what calls touch: runs of one program may
+    share them.
     """
 
     program: Program
@@ -40,30 +43,34 @@ class Run:
     sources: dict[int, list[Reads]] = field(default_factory=dict)
     apart: set[str] = field(default_factory=set)
     known: dict[tuple[int, int], tuple[Need, ...]] = field(default_factory=dict)
+    touched: dict[int, Touched] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Note, by call, which roots it reads by rows, and by root, which calls make it."""
         for index, call in self.calls():
-            assert call.rowwise is not None
-            own = [*call.rowwise.single[1:]]
-            own += [call.rowwise.window.arg] if call.rowwise.window else []
-            self.apart.update(r for _, r in self.planes(call))
+            if index not in self.touched:
+                self.touched[index] = self._touches(call)
+            made, reads, planes = self.touched[index]
+            self.apart.update(r for _, r in planes)
             self.sources[index] = found = []
-            for at in own:
-                arg = call.args[at]
-                if not isinstance(arg, Arg) or self.role(arg) is Role.CONST:
-                    continue
-                part = part_of(self.program, call, at)
+            for at, part in reads:
                 makers = (
-                    i
-                    for i in self.producers.get(part.root, ())
-                    if part.meets(part_of(self.program, self.program.calls[i], 0))
+                    i for i in self.producers.get(part.root, ()) if part.meets(self.touched[i][0])
                 )
                 self.apart.update([part.root] * part.proper)
                 found.append(Reads(at, part.root, tuple(makers)))
-            made = part_of(self.program, call, 0)
             self.apart.update([made.root] * made.proper)
             self.producers.setdefault(made.root, []).append(index)
+
+    def _touches(self, call: Call) -> Touched:
+        """What a call touches, constants left out."""
+        assert call.rowwise is not None
+        own = [*call.rowwise.single[1:]]
+        own += [call.rowwise.window.arg] if call.rowwise.window else []
+        args = ((at, call.args[at]) for at in own)
+        read = [n for n, a in args if isinstance(a, Arg) and self.role(a) is not Role.CONST]
+        parts = tuple((at, part_of(self.program, call, at)) for at in read)
+        return part_of(self.program, call, 0), parts, tuple(self.planes(call))
 
     def role(self, arg: Arg) -> Role:
         """The role of what owns an argument's memory."""
