@@ -29,7 +29,7 @@
 #define AOT_UNPACK_HEAD 4
 #define AOT_UNPACK_RUN 16
 #define AOT_UNPACK_ZEROS 0x8000U /* marks the symbol for a run of zeros in the table */
-#define AOT_UNPACK_FLAT 2        /* `runs` of streams of 16 symbols of four bits and no lower ones */
+#define AOT_UNPACK_FLAT 2        /* `runs` where all elements have four bits */
 
 /* Whether words of four bytes are read and written at two addresses: of cores whose lowest byte
  * comes first, those that need aligned addresses get a chance, too. */
