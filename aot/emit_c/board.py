@@ -28,11 +28,12 @@ _SHARED = ("board.h", "measure.h", "runner.c", "self_test.h", "semihost.c", "tra
 
 
 def board_files(
-    target: Target, needs: Needs, flash: int | None = None, section: str = ""
+    target: Target, needs: Needs, flash: int | None = None, section: str = "", checks: str = ""
 ) -> dict[str, File]:
     """Start-up code, runner and linker script, in board/ of the bundle; `flash` is a budget.
 
-    `section` is the linker section of the constants, "" for that of their own.
+    `section` is the linker section of the constants, "" for that of their own; `checks` are those
+    of `section_checks`.
 
     Raises TargetError if the target names a port that the runtime does not have.
     """
@@ -48,7 +49,37 @@ def board_files(
     files["board/startup.c"] = (port / "startup.c").read_bytes()
     script = linker_script(target, place(target, needs), flash, section)
     files["board/link.ld"] = script.encode("ascii")
+    if checks:
+        files["board/sections.ld"] = checks.encode("ascii")
     return files
+
+
+def section_checks(name: str, target: Target, needs: Needs) -> str:
+    """Checks for GNU ld that arenas whose memory names a section are in that memory; "" if none.
+
+    A linker script of the user's own may lack the section: the linker would place it anywhere.
+    """
+    placed = place(target, needs)
+    named = [m for m in (placed.arena, *placed.others) if m.section]
+    return "".join(
+        _CHECK.format(
+            symbol=f"{name}_arena_{m.name if needs.parts else 'memory'}",
+            section=m.section,
+            memory=m.name,
+            start=m.address,
+            end=m.address + m.bytes,
+        )
+        for m in named
+    )
+
+
+#: An array that no program uses is at 0, or not there.
+_CHECK = """\
+ASSERT(!DEFINED({symbol}) ? 1
+        : {symbol} == 0 || ({symbol} >= {start:#010x} && {symbol} < {end:#010x}),
+    "section {section} is not in memory {memory} at {start:#010x}, as the target file says: \
+the linker script needs {section} (NOLOAD) : {{ *({section}) }} > {memory}");
+"""
 
 
 def section_definitions(target: Target, needs: Needs) -> str:
@@ -227,6 +258,11 @@ def _argument(flag: str) -> str:
 
 
 _IMAGE = """\
+# A linker script of your own may lack a section that the target file names.
+if(EXISTS "${{CMAKE_CURRENT_SOURCE_DIR}}/board/sections.ld")
+  target_link_options({name} INTERFACE
+    "$<BUILD_INTERFACE:${{CMAKE_CURRENT_SOURCE_DIR}}/board/sections.ld>")
+endif()
 # Start-up code and linker script, for an image of your own: link aot::{name}-board, too.
 if(EXISTS "${{CMAKE_CURRENT_SOURCE_DIR}}/board/startup.c")
   add_library({name}-start OBJECT EXCLUDE_FROM_ALL board/startup.c board/semihost.c)

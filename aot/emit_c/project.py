@@ -312,7 +312,8 @@ def _runner(
     if target.board:
         needs = _needs(program, plan, constants, memory)
         needs = replace(needs, constants=needs.constants + vector_bytes(program, samples))
-        return board.board_files(target, needs, options.flash, weights.section_of(program))
+        checks = board.section_checks(program.name, target, needs)
+        return board.board_files(target, needs, options.flash, weights.section_of(program), checks)
     folder = runtime_c() / "ports" / "host"
     return {f"host/{n}": (folder / n).read_bytes() for n in ("runner.c", "trace.h")}
 
@@ -360,6 +361,7 @@ def _values(
     flags = (*value_flags(options.accuracy), *common_flags(target))
     flags += board.FLAGS if target.board else ()
     ins, outs = interface.inputs(program), interface.outputs(program)
+    needs = _needs(program, plan, constants, vendors.memory)
     return {
         "name": name,
         "NAME": name.upper(),
@@ -399,9 +401,9 @@ def _values(
         "board": target.board,
         "emulator": ctext.plain(" ".join(target.emulator)),
         "image": board.image_cmake(name, target) if target.board else "",
-        "sections": board.section_definitions(
-            target, _needs(program, plan, constants, vendors.memory)
-        ),
+        "sections": board.section_definitions(target, needs),
+        # The linker checks the places of arrays that it knows by name.
+        "checked": target.board and board.section_checks(name, target, needs) != "",
         "runner_io_bytes": io_bytes(program),
         "options": " ".join(_cmake_argument(f) for f in flags),
         "level": f"$<$<CONFIG:Release>:{board.LEVEL}> " if target.board else "",
