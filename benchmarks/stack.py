@@ -6,10 +6,11 @@
 Compiles every call of the operators' declared cases, under the options that choose other kernels,
 of ONNX's node tests, of the example's models and those in the folder AOT_TEST_MODELS, with the
 optimisation a bundle has: once with parameters that the function is told, once with such as it
-knows. Without a target: all, as many compilers as there are. `--update` raises rows and adds new
+knows; with AOT_CMSIS_NN_ROOT also the calls of CMSIS-NN, whose rows stay as they are without it.
+Without a target: all, as many compilers as there are. `--update` raises rows and adds new
 ones, `--missing` only looks at kernels that have no row, the default writes the table anew;
 `--check` writes nothing and exits 1 if a call takes more than the table says, or has no row.
-`--only` looks at the declared cases of an operator.
+`--only` looks at the declared cases of an operator, or with `--only cmsis_nn` at that library.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "conformance")]
+
+from stack_library import PREFIX, library_rows  # noqa: E402
 
 import stack_calls  # noqa: E402
 from aot.errors import AotError  # noqa: E402
@@ -213,8 +216,11 @@ def main() -> int:
     if args.only and not (args.check or args.update or args.missing):
         parser.error("--only keeps no other row: with --update, --missing or --check")
     given = list(sources(tuple(args.only)))
-    kept = args.update or args.missing
-    rows: Rows = {f: dict(c) for f, c in table().items()} if kept else {}
+    kept, library = args.update or args.missing, "AOT_CMSIS_NN_ROOT" in os.environ
+    rows: Rows = {
+        f: {k: taken for k, taken in c.items() if kept or (k.startswith(PREFIX) and not library)}
+        for f, c in table().items()
+    }
     apart: Widths = {f: {n: {} for n in lanes} for f, lanes in APART.items()}
     if kept:
         apart = {f: {n: dict(c) for n, c in columns.items()} for f, columns in widths().items()}
@@ -226,6 +232,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             column = rows.setdefault(family(target), {})
             known = dict(table().get(family(target), {})) if args.missing else {}
+            raise_to(column, library_rows(target, Path(folder)))
             for lanes, found in measure(target, given, Path(folder), known).items():
                 raise_to(column, by_kernel(found))
                 if own := apart.get(family(target)):

@@ -95,7 +95,9 @@ def manifest_of(
         "memory": {
             **_memory(program, plan, target),
             "portable_arena_bytes": portable_bytes(plan, fallbacks),
-            **declare.record(declare.declared(program, target)),
+            **declare.record(
+                declare.declared(program, target, [f.program for f in fallbacks if f.program])
+            ),
         },
         "macs": sum(c.macs for c in program.calls),
         **({"slices": slices.record(program, options.slice_macs)} if program.slices else {}),

@@ -44,6 +44,7 @@ class _Play:
     calls: list[Call] = field(default_factory=list)
     by_rows: set[str] = field(default_factory=set)
     makers: dict[str, dict[int, _Part]] = field(default_factory=dict)
+    parts: dict[str, _Part] = field(default_factory=dict)
     written: set[tuple[int, int]] = field(default_factory=set)
 
 
@@ -280,7 +281,9 @@ def _row(play: _Play, call: Call, arg: Arg, row: int, height: int, pieces: int) 
     InternalError if it is read and one of its makers has not made it.
     """
     root = _root(play.program, arg.tensor)
-    _, (begin, end, whole) = _part(play, call, replace(arg, access=Access.READ))
+    if arg.tensor not in play.parts:
+        play.parts[arg.tensor] = _part(play, call, Arg(arg.tensor, Access.READ))[1]
+    begin, end, whole = play.parts[arg.tensor]
     if whole % height or (end - begin) % height or begin % height:
         raise InternalError(f"{arg.tensor} has no {height} rows of equal size")
     # A tensor that no call makes by rows is complete before the segment begins.
@@ -297,17 +300,17 @@ def _row(play: _Play, call: Call, arg: Arg, row: int, height: int, pieces: int) 
         if root.name in play.places:
             play.places[part] = Place(ARENA, play.places[root.name].offset + start)
         rest = pieces > 1 and row and arg.access is Access.WRITE
-        return replace(arg, tensor=part, access=Access.READ_WRITE if rest else arg.access)
+        return Arg(part, Access.READ_WRITE if rest else arg.access, arg.offset, arg.back)
     # A tensor by rows is nowhere as a whole: each of its rows has a place of its own.
     place, size = _place(play, root.name, row), whole // height
     play.tensors[name] = Tensor(name, (size,), U8, Role.TEMP, align=1)
     play.places[name] = Place(ARENA, place)
     if size == (end - begin) // height:
-        return replace(arg, tensor=name)
+        return Arg(name, arg.access, arg.offset, arg.back)
     view = View(name, begin // height)
     play.tensors[part] = Tensor(part, ((end - begin) // height,), U8, Role.TEMP, view=view, align=1)
     play.places[part] = Place(ARENA, place + view.offset)
-    return replace(arg, tensor=part)
+    return Arg(part, arg.access, arg.offset, arg.back)
 
 
 def _piece(play: _Play, arg: Arg, step: int) -> Arg:

@@ -126,6 +126,24 @@ def test_rows_are_those_of_whole_tensors(parts: list[merged.Part], tmp_path: Pat
     assert [k for k, (a, b) in enumerate(zip(whole, rows, strict=True)) if (a != b).any()] == []
 
 
+@pytest.mark.parametrize("ram", (20, 30) if FULL else (20,))
+def test_a_budget_of_ram_is_met_by_rows(ram: int, models_folder: Path, tmp_path: Path) -> None:
+    """Also what the library takes of the stack is counted."""
+    target, model = BOARDS[0], models_folder / "mlperf_ic_int8.onnx"
+    can_run(target)
+    data = np.random.default_rng(2).integers(-128, 128, (1, 32, 32, 3)).astype(np.int8)
+    found = []
+    for budget in (None, ram * 1024):
+        out = tmp_path / str(budget)
+        options = Options(name="net", backends=("cmsis_nn",), target=target, ram=budget)
+        memory = compile_to(model, out, options, configure=False).manifest["memory"]
+        taken = memory["arena_bytes"] + memory["static_bytes"] + memory["stack_bytes"]
+        assert (taken > ram * 1024, not memory.get("by_rows")) == (budget is None, budget is None)
+        found += results(out, "ON", root(ROOTS[0]), [data])
+    np.testing.assert_array_equal(*found)
+    assert len(np.unique(found[0])) > 1
+
+
 def test_a_window_that_is_declared_wrong(
     parts: list[merged.Part], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ kernel took, callees included (`python benchmarks/stack.py` measures it again).
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,7 +38,7 @@ class Declared:
     """Bytes of stack that no entry exceeds when gcc optimises; None where no table tells.
 
     `kernel` takes most of it, in the node `node`. `unmeasured` kernels are not in the target's
-    column, as those of vendors and of packages elsewhere are not: with one there is no bound.
+    column, as those of most vendors and of packages elsewhere: with one there is no bound.
     """
 
     bytes: int | None
@@ -105,21 +106,25 @@ def figures(target: Target, lanes: int) -> dict[str, int]:
     return column | widths().get(family(target), {}).get(lanes, {})
 
 
-def declared(program: Program, target: Target) -> Declared:
+def declared(program: Program, target: Target, fallbacks: Iterable[Program] = ()) -> Declared:
     """The bound of stack, in bytes, of the entries of `program` on `target`, and what decides it.
 
     It adds the frames of the entries, the deepest call with its kernel, the red zone of x86-64 and
     a margin, and is a multiple of 16. Without a measurement of a kernel there is no bound:
-    `unmeasured` then names these kernels.
+    `unmeasured` then names these kernels. A build may have the `fallbacks` in place of regions.
     """
     column = figures(target, program.vlen)
-    called = [*(c.kernel for c in program.every_call() if not c.bodies)]
+    programs = program, *fallbacks
+    called = [c.kernel for p in programs for c in p.every_call() if not c.bodies]
     called += [s.create.kernel for s in program.states]
     unmeasured = tuple(sorted({k for k in called if k not in column}))
     if unmeasured:
         return Declared(None, "", "", unmeasured)
     word = target.pointer_bits // 8
-    below, call = _below(program, column, word)
+    below, call = max((_below(p, column, word) for p in programs), key=lambda found: found[0])
+    # A region is a function, and what replaces it another one that it calls.
+    regions = any(c.backend != "c" for c in program.every_call())
+    below += regions * (_calling(program, word) + 12 * word)
     taken = _entries(program, word) + below
     taken += RED_ZONE if target.arch == "x86_64" else 0
     # The margin covers another version of the compiler than the one that was measured.
@@ -144,7 +149,6 @@ def _below(program: Program, column: dict[str, int], word: int) -> tuple[int, Ca
     by kernel), or a body's calls with their own function. `word` is the size of a pointer in bytes.
     """
     most, deepest = 0, None
-    arguments = max((len(c.args) for c in program.calls), default=0)
     for call in program.calls:
         inner: Call | None = call
         if call.bodies:
@@ -158,7 +162,12 @@ def _below(program: Program, column: dict[str, int], word: int) -> tuple[int, Ca
             taken += _of_rows(call, word, program)
         if taken >= most:
             most, deepest = taken, inner or call
-    return most + 12 * word + word * arguments, deepest
+    return most + _calling(program, word), deepest
+
+
+def _calling(program: Program, word: int) -> int:
+    """Bytes of a function that makes calls of `program`: 12 words, the most arguments."""
+    return (12 + max((len(c.args) for c in program.calls), default=0)) * word
 
 
 def _of_rows(call: Call, word: int, program: Program) -> int:

@@ -101,7 +101,7 @@ def _parts(
     for j, end in enumerate(cuts):
         by_rows = peaks.upto(end, cuts[:j]) if j else {}
         for start in cuts[:j]:
-            run = Run(program, start, end - 1, touched=peaks.touched)
+            run = Run(program, start, end - 1, touched=peaks.touched, spans=peaks.spans)
             found += _options(run, max(whole[start:end]), by_rows[start])
     return found
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from aot.ir.program import Arg, Program, Role
 from aot.plan.memory.frame import framed
 from aot.plan.memory.live import uses_of
-from aot.plan.streaming.order import Need, Run, Touched, of_scratch
+from aot.plan.streaming.order import Need, Run, Touched, Waits, of_scratch
 from aot.plan.streaming.runs import copied_bytes
 
 
@@ -98,7 +98,7 @@ class _Touched:
         # The result of sums counts from the first step on.
         steps = range(1 if rowwise.sums else rowwise.steps)
         made = [(r, t) for t in steps for r in ((0,) if rowwise.sums else rowwise.made(t))]
-        self.made, self.rows = number(next(iter(alone.producers))), np.array(made, np.int64).T
+        self.made, self.rows = number(alone.made[0]), np.array(made, np.int64).T
         self.scratch = sum(program.tensors[n].nbytes for n in of_scratch(program, call))
         self.scratch += copied_bytes(program, call)
         self.sums = rowwise.sums
@@ -115,6 +115,8 @@ class RowPeaks:
         self.program, self.first = program, first
         self.known: dict[tuple[int, int], tuple[Need, ...]] = {}
         self.touched: dict[int, Touched] = {}
+        self.before: dict[int, Waits] = {}
+        self.spans: dict[str, tuple[int, int]] = {}
         numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers))
         span = range(first, last + 1)
         self.calls = {i: _Touched(program, i, numbers.__getitem__) for i in span}
@@ -131,7 +133,9 @@ class RowPeaks:
         The calls of a part make their rows in the order of the longest part: those in front only
         come in between. So it is ordered once, and one call after the other is put in front.
         """
-        run = Run(self.program, self.first, end - 1, known=self.known, touched=self.touched)
+        run = Run(
+            self.program, self.first, end - 1, self.known, self.touched, self.spans, self.before
+        )
         steps = np.array(run.steps())
         live = _Live(self, len(steps))
         found = {}
@@ -210,8 +214,8 @@ class _Live:
         """Which rows take the place of a row that their step reads for the last time."""
         late = np.zeros(self.rows.shape, bool)
         for root, makers in self.makers.items():
-            left = np.full(self.rows.shape[1], len(makers) == 1)
-            for below in makers[0].below:
+            left = np.full(self.rows.shape[1], True)
+            for below in makers[0].below if len(makers) == 1 else ():
                 hit = left & (self.reads[below] == self.born[root])
                 late[root] |= hit & bool(self.rows.size[below] >= self.rows.size[root])
                 left &= ~hit

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from aot.ir.program import Access, Arg, Call, Program, Role
 from aot.ir.rows import Rowwise
@@ -24,43 +26,65 @@ class Reads:
 Touched = tuple[Part, tuple[tuple[int, Part], ...], tuple[tuple[str, str], ...]]
 #: (argument, root, rows) that a step reads.
 Need = tuple[int, str, tuple[int, ...]]
+#: Step by step of a call (source, steps that this has to have made before).
+Waits = list[tuple[tuple[int, int], ...]]
 
 
-@dataclass(slots=True)
+@dataclass
 class Run:
-    """Calls `first` to `last` of a program; `made` are their results, `sources` what they read.
+    """Calls `first` to `last` of a program.
 
-    `producers` are the calls that make a root, each a part of it if they are several, `apart` are
-    roots whose rows have several pieces.
-    `known` is what steps need, by (call, step), `touched` what calls touch: runs of one program may
-    share them.
+    `known` is what steps need, by (call, step), `touched` what calls touch, `spans` the first and
+    last call that touch a root: runs of one program may share them, and those of one beginning
+    `before`, what steps wait for.
     """
 
     program: Program
     first: int
     last: int
-    producers: dict[str, list[int]] = field(default_factory=dict)
-    sources: dict[int, list[Reads]] = field(default_factory=dict)
-    apart: set[str] = field(default_factory=set)
     known: dict[tuple[int, int], tuple[Need, ...]] = field(default_factory=dict)
     touched: dict[int, Touched] = field(default_factory=dict)
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    before: dict[int, Waits] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Note, by call, which roots it reads by rows, and by root, which calls make it."""
+        """Note what each call touches."""
         for index, call in self.calls():
             if index not in self.touched:
                 self.touched[index] = self._touches(call)
-            made, reads, planes = self.touched[index]
-            self.apart.update(r for _, r in planes)
-            self.sources[index] = found = []
-            for at, part in reads:
-                makers = (
-                    i for i in self.producers.get(part.root, ()) if part.meets(self.touched[i][0])
+
+    @property
+    def made(self) -> list[str]:
+        """The roots that the calls make, in their order."""
+        return [*dict.fromkeys(self.touched[i][0].root for i, _ in self.calls())]
+
+    @cached_property
+    def sources(self) -> dict[int, list[Reads]]:
+        """By call the roots that it reads by rows, and the calls that make these, each a part of it
+        if they are several.
+        """
+        producers: defaultdict[str, list[int]] = defaultdict(list)
+        found = {}
+        for index, _ in self.calls():
+            made, reads, _ = self.touched[index]
+            found[index] = [
+                Reads(
+                    at,
+                    part.root,
+                    tuple(i for i in producers[part.root] if part.meets(self.touched[i][0])),
                 )
-                self.apart.update([part.root] * part.proper)
-                found.append(Reads(at, part.root, tuple(makers)))
-            self.apart.update([made.root] * made.proper)
-            self.producers.setdefault(made.root, []).append(index)
+                for at, part in reads
+            ]
+            producers[made.root].append(index)
+        return found
+
+    @property
+    def apart(self) -> set[str]:
+        """The roots whose rows have several pieces."""
+        touched = [self.touched[i] for i, _ in self.calls()]
+        parts = [p for made, reads, _ in touched for p in (made, *(part for _, part in reads))]
+        found = {part.root for part in parts if part.proper}
+        return found.union(root for _, _, planes in touched for _, root in planes)
 
     def _touches(self, call: Call) -> Touched:
         """What a call touches, constants left out."""
@@ -101,12 +125,12 @@ class Run:
         assert rowwise is not None
         for reads in self.sources[index]:
             if rowwise.window is not None and reads.arg == rowwise.window.arg:
-                rows = [rowwise.window.rows(r) for r in self.made(rowwise, step)]
+                rows = [rowwise.window.rows(r) for r in self.rows(rowwise, step)]
                 yield reads.arg, reads.root, tuple(sorted(set().union(*rows)))
             else:
                 yield reads.arg, reads.root, (step,)
 
-    def made(self, rowwise: Rowwise, step: int) -> Sequence[int]:
+    def rows(self, rowwise: Rowwise, step: int) -> Sequence[int]:
         """The rows of the result that a step makes, or of the operand that it sums."""
         return (step,) if rowwise.sums else rowwise.made(step)
 
@@ -125,31 +149,42 @@ class Run:
         calls = dict(self.calls())
         count = {i: c.rowwise.steps for i, c in calls.items() if c.rowwise}
         made = dict.fromkeys(calls, 0)
+        waits = {i: self.waits(i) for i in calls}
         found: list[int] = []
         ends = self.ends()
         while unfinished := [i for i in ends if made[i] < count[i]]:
             stack = [min(unfinished, key=lambda i: ((made[i] + 1) / count[i], i))]
             while stack:
-                behind = self._behind(stack[-1], made)
-                if behind is None:
-                    made[stack[-1]] += 1
-                    found.append(stack.pop())
+                top = stack[-1]
+                for source, least in waits[top][made[top]]:
+                    if made[source] < least:
+                        stack.append(source)
+                        break
                 else:
-                    stack.append(behind)
+                    made[top] += 1
+                    found.append(stack.pop())
         return (*found, *self._rest(made, count))
 
-    def _behind(self, index: int, made: Mapping[int, int]) -> int | None:
-        """A call that has to make a row before call `index` can make its next one."""
-        needed = self.needs(index, made[index])
+    def waits(self, index: int) -> Waits:
+        """For each step of a call (source, steps that this has to have made before it)."""
+        found = self.before.get(index)
+        if found is None:
+            rowwise = self.program.calls[index].rowwise
+            assert rowwise is not None
+            found = [tuple(self._waits(index, step)) for step in range(rowwise.steps)]
+            self.before[index] = found
+        return found
+
+    def _waits(self, index: int, step: int) -> Iterator[tuple[int, int]]:
+        """What step `step` of a call waits for, operand by operand."""
+        needed = self.needs(index, step)
         for reads, (_, _, rows) in zip(self.sources[index], needed, strict=True):
             for source in reads.makers if rows else ():
                 own = self.program.calls[source].rowwise
                 assert own is not None
+                there = rows[-1] + own.lead + 1
                 # A sum is there with its last step.
-                there = made[source] // own.steps if own.sums else made[source] * own.batch
-                if there - own.lead <= rows[-1]:
-                    return source
-        return None
+                yield source, there * own.steps if own.sums else -(-there // own.batch)
 
     def _rest(self, made: Mapping[int, int], count: Mapping[int, int]) -> Iterator[int]:
         """Rows that nobody reads, as those below the last window of a pooling."""

@@ -275,16 +275,33 @@ def rows_of(run: Run) -> list[str]:
     There are none, and no segment, where a kernel has one parameter for the pieces of a row and
     those of a whole tensor.
     """
-    program, first, last = run.program, run.first, run.last
-    ends = (*program.outputs, *program.kept, *(s.tensor for s in program.shapes))
-    kept = {program.base(n)[0] for n in ends}
-    for index, call in enumerate(program.calls):
-        names = [a.tensor for a in call.pointers()] if not first <= index <= last else ()
-        own = [a.tensor for a in _whole(call)] if first <= index <= last else ()
-        kept.update(program.base(n)[0] for n in (*names, *own))
-    rows = [r for r in run.producers if r not in kept and program.tensors[r].role is Role.TEMP]
-    for _, call in run.calls():
-        found = {(member, root in rows) for member, root in run.planes(call) if member}
+    program, spans = run.program, run.spans
+    if not spans:
+        spans.update(_spans(program))
+    own = {program.base(a.tensor)[0] for _, call in run.calls() for a in _whole(call)}
+    rows = [
+        r
+        for r in run.made
+        if program.tensors[r].role is Role.TEMP
+        and run.first <= spans[r][0]
+        and spans[r][1] <= run.last
+        and r not in own
+    ]
+    for index, _ in run.calls():
+        found = {(member, root in rows) for member, root in run.touched[index][2] if member}
         if len(found) > len({member for member, _ in found}):
             return []
     return rows
+
+
+def _spans(program: Program) -> dict[str, tuple[int, int]]:
+    """The first and the last call that touch a tensor, by root; -1 and the number of calls for what
+    there is outside of a run.
+    """
+    ends = (*program.outputs, *program.kept, *(s.tensor for s in program.shapes))
+    found = dict.fromkeys((program.base(n)[0] for n in ends), (-1, len(program.calls)))
+    for index, call in enumerate(program.calls):
+        for root in {program.base(a.tensor)[0] for a in call.pointers()}:
+            first, last = found.get(root, (index, index))
+            found[root] = first, max(last, index)
+    return found

@@ -144,7 +144,7 @@ class _Unrolled:
             own = nbytes if pieces > 1 else nbytes // height
             view = View(root, offset + (0 if pieces > 1 else row * own))
             self.add(made, own, tensor.role, view)
-        return replace(arg, tensor=made, access=Access.READ_WRITE if stays else arg.access)
+        return Arg(made, Access.READ_WRITE if stays else arg.access, arg.offset, arg.back)
 
     def add(self, name: str, nbytes: int, role: Role, view: View | None, align: int = 1) -> str:
         """The name of a tensor of `nbytes`, which is added if it is not there."""
