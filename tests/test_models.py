@@ -77,7 +77,7 @@ def laid_out(bundle: Path) -> None:
     assert len(sources) > 20 and done.returncode == 0, done.stderr[:2000]
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", CORPUS)
 def test_corpus(name: str, models_folder: Path, tmp_path: Path) -> None:
     check(corpus(models_folder, name, tmp_path), tmp_path / "out")
