@@ -23,6 +23,7 @@ from onnx.reference import ReferenceEvaluator
 
 from aot import Bundle
 from aot.cli import main as aotc
+from aot.errors import AotError
 from aot.vendor import Case
 from aot.vendor.cudnn import backend
 from corpus_models import seeded
@@ -217,6 +218,28 @@ def test_later_runs_launch_the_graph_and_are_right(layer: Path) -> None:
 def test_what_fails_is_named(call: str, said: str, layer: Path) -> None:
     done = ran(layer, STANDIN_FAILS=call)
     assert done.returncode == 1 and f": {call} of {said}" in done.stderr, done.stderr
+
+
+@pytest.mark.skipif(GPU, reason="the stand-in fails on demand")
+def test_a_failed_region_spoils_no_other(
+    library: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that fails in the second of two regions ends the run; later runs are right. It is in
+    the first run: the others launch what that one recorded."""
+    rows = [("MatMul", "x w", "c"), ("Ceil", "c", "d"), ("Softmax", "d", "y")]
+    each = part("two", rows, {"x": [2, 12]}, {"w": draw(12, 12)})
+    onnx.save(each.model, tmp_path / "two.onnx")
+    made = compiled(tmp_path / "out", tmp_path / "two.onnx", library)
+    assert [r["backend"] for r in made["regions"]] == ["cudnn", "cudnn"]
+    loaded = Bundle(tmp_path / "out").load()
+    for fails in (True, False, False):
+        monkeypatch.setenv("STANDIN_FAILS", "cudnnSoftmaxForward" if fails else "")
+        if fails:
+            with pytest.raises(AotError, match="status"):
+                loaded(*each.feeds.values())
+            continue
+        got = np.asarray(loaded(*each.feeds.values()))
+        np.testing.assert_allclose(got, each.want[0], 1e-5, 1e-6)
 
 
 def test_missing_libraries_are_named(layer: Path, tmp_path: Path) -> None:
