@@ -105,7 +105,7 @@ class _Written:
     """chain.h and the constants; ValueError for a call that a chain has no step for."""
 
     def __init__(self, program: Program, library: Library) -> None:
-        self.program, self.library = program, library
+        self.program, self.kinds = program, library.kinds
         self.made = {s.name: s.create for s in program.states}
         self.numbers: dict[str, int] = {}
         self.places: dict[str, str] = {}
@@ -154,10 +154,10 @@ class _Written:
     def _step(self, call: Call) -> None:
         """Add a call: its parameters, constants, inputs (-1 where it has fewer) and result."""
         found = (self.made.get(a.state) for a in call.args if isinstance(a, StateArg))
-        create = next((c for c in found if c and c.kernel in self.library.kinds), None)
+        create = next((c for c in found if c and c.kernel in self.kinds), None)
         if create is None or create.params is None:
             raise ValueError(f"{call.kernel} is no step of a chain")
-        name, most = self.library.kinds[create.kernel]
+        name, most = self.kinds[create.kernel]
         at = len(self.structs)
         self.structs.append(_struct(at, create.params))
         operands = [a.tensor for a in call.pointers() if a.access is Access.READ]
