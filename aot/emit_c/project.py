@@ -358,8 +358,7 @@ def _values(
     given = ["_given"] if weights.has_weights_file(program) else []
     parts = ["", "_run", "_arena", "_static", "_tvmgen", *given]
     parts += ["_rows"] * bool(program.segments) + ["_threads"] * (program.threads > 1)
-    flags = (*value_flags(options.accuracy), *common_flags(target))
-    flags += board.FLAGS if target.board else ()
+    flags = (*value_flags(options.accuracy), *common_flags(target), *board.FLAGS * target.board)
     ins, outs = interface.inputs(program), interface.outputs(program)
     needs = _needs(program, plan, constants, vendors.memory)
     return {

@@ -110,7 +110,7 @@ class _Around:
                 start = self.start + self.plan.placements[arena.tensor].offset
                 behind = main if self.behind is None else self.behind
                 own = body.program, body.plan, part.graph, part.partition
-                last = self.plan.at(start)[0] + 1 == len(self.plan.parts or "1")
+                last = self.plan.at(start)[0] + 1 == max(1, len(self.plan.parts))
                 yield _Around(*own, self.main, start, behind, self.reason if last else _ELSEWHERE)
 
 

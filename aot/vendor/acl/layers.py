@@ -112,7 +112,12 @@ def rescaled(p: QuantisedProduct) -> tuple[np.ndarray, np.ndarray, np.ndarray, f
     halves = 2.0 ** -(np.floor(np.log2(factor / MOST)) + 1)
     times = np.where(factor < MOST, np.maximum(np.ceil(LEAST / factor), 1), halves)
     each = times.reshape(-1, *[1] * (w.ndim - 1))
-    whole, sums = np.clip(np.rint(w / each), -128, 127), np.rint(bias / times)
+    # A bias of more than half of int32's range is cut: the result moves too far then, and the
+    # product is refused.
+    whole, sums = (
+        np.clip(np.rint(w / each), -128, 127),
+        np.clip(np.rint(bias / times), -(2**30), 2**30),
+    )
     lost = SPAN * abs(w - whole * each).reshape(len(w), -1).sum(1) + abs(bias - sums * times)
     return whole.astype(w.dtype), sums, scale * times, float((lost * factor).max())
 
