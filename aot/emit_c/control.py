@@ -129,7 +129,11 @@ def _body(spelling: Spelling, body: Body, specialise: str) -> str:
 
 
 def _place(spelling: Spelling, call: Call, index: int, offset: int = 0) -> str:
-    """The address of a byte of an argument."""
+    """The C expression for the address of argument `index` of a call, `offset` bytes further on.
+
+    InternalError if the argument is no tensor. A table of constants has elements of its own type,
+    and the arrays of a body's operands have pointers to bytes, so constants get a cast.
+    """
     arg = call.args[index]
     if not isinstance(arg, Arg):
         raise InternalError(f"argument {index} of {call.kernel} is no tensor")

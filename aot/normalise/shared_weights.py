@@ -70,7 +70,11 @@ def _equal(left: Array | None, right: Array) -> bool:
 
 
 def shared_weights(edit: Editor, options: LoadOptions) -> None:
-    """Let products of float32 read matrices that others read too, in their place."""
+    """Let float32 products read a matrix W where they read its transposed copy, as Gemm(transB).
+
+    The copy is Transpose(W) where W has other readers too, or a second constant with the elements
+    of W transposed. It stays if a node other than a product reads it, or if it is a graph output.
+    """
     matrices = [v for v in _large(edit.graph) if v.dtype is not None and len(shape_of(v)) == 2]
     by_shape: dict[tuple[int, ...], list[ir.Value]] = {}
     for value in matrices:
@@ -88,7 +92,8 @@ def shared_weights(edit: Editor, options: LoadOptions) -> None:
 def _transposed(
     value: ir.Value, by_shape: dict[tuple[int, ...], list[ir.Value]]
 ) -> Iterable[ir.Value]:
-    """The values that are the constant `value` transposed, where it has other readers too."""
+    """The transposed copies of the matrix `value`: results of Transpose, if `value` has other
+    readers as well, and constants."""
     users = [u.node for u in value.uses()]
     nodes = [n for n in users if turns_axes(n)]
     if len(nodes) < len(users):
@@ -121,7 +126,7 @@ def _multiplies(node: ir.Node, weights: ir.Value) -> bool:
 
 
 def _read_transposed(edit: Editor, node: ir.Node, weights: ir.Value) -> None:
-    """Let a product read `weights` in the place of what these are transposed."""
+    """Let a product read `weights` [n, k] instead of its second operand, their copy [k, n]."""
     product = trait_of(node, Linear)
     assert product is not None
     # Gemm says by an attribute that its weights are transposed.

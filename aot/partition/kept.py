@@ -33,10 +33,12 @@ class Kept:
 def note_kept(
     graph: ir.Graph, keep: Mapping[str, str], named: Mapping[str, Sequence[ir.Node]]
 ) -> list[Kept]:
-    """Let every node that `keep` names carry that name, and return what is to be found again later.
+    """Write the names of `keep` into the metadata of their nodes, before rewrites; one record each.
 
-    `keep` has backends by name, `named` the nodes by name. A node that several names mean carries
-    them all, one per line.
+    `keep` is `--keep`: backends by node name. `named` has the nodes that a name means, at least
+    one; a node with several names carries them all, one per line. Rewrites pass the metadata on, so
+    that `check_kept` finds which node a name became. A record has the neighbours of its first node,
+    for the message of a name that no node carries any more.
     """
     found = []
     for name, backend in keep.items():

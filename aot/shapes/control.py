@@ -341,10 +341,12 @@ class Control:
         states: Sequence[ir.Value | None] = (),
         first: int = 0,
     ) -> None:
-        """Type a body; unless `bounded` what it gives must not be as long as each run of it says.
+        """Infer the types of all values of a body, the branch of an If or the body of a Loop.
 
-        A body of `steps` stays as it is: where shapes depend on the data, each step has its own.
-        Its outputs from `first` on are the next `states` and what it stacks.
+        With `steps` the nodes of the body are not rewritten for dynamic dimensions: each step has
+        shapes of its own. Unless `bounded`, the sizes of the outputs from `first` on (the next
+        `states`, then what is stacked) must be known around the body. Raises an error of its
+        nodes, UnsupportedError for an output without a type or with a size of each step's own.
         """
         before = len(self._sweep.errors)
         dims = self._dims

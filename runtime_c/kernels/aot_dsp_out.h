@@ -76,7 +76,8 @@ AOT_INLINE int32_t aot_dsp_float(int32_t sum, float scale, int32_t zero) {
 #endif
 }
 
-/* The quantised value of half of `twice`, for RQ 2 where aot_dsp_near. */
+/* The quantised value of half of `twice`, for RQ 2 where aot_dsp_near. `high >> 31` rounds halves
+ * of negative numbers away from zero; `half` adds the zero point before the shift. */
 AOT_INLINE int32_t aot_dsp_fixed(int32_t twice, aot_dsp_factor f, const aot_dsp_out *o, int CLIP) {
     const int32_t high = aot_dsp_high(twice, f.mult);
     return aot_dsp_limit((high + (high >> 31) + f.half) >> f.right, o, CLIP);
@@ -101,7 +102,8 @@ AOT_INLINE int8_t aot_dsp_any(int32_t sum, int32_t channel, const aot_dsp_out *o
     return (int8_t)aot_dsp_limit(v + o->zero, o, CLIP);
 }
 
-/* The quantised values of one pixel of n channels (up to four) from `channel` on. */
+/* The quantised values of one pixel of n channels (up to four) from `channel` on. Narrow blocks
+ * (WIDE 0, aot_dsp_mac.h) give the sums of odd channels times 256. */
 AOT_INLINE void aot_dsp_store(int8_t *y, const int32_t *sum, int32_t channel, int32_t n,
                               const aot_dsp_out *o, int RQ, int PC, int CLIP, int WIDE) {
     int32_t j;

@@ -3,9 +3,9 @@
  * aot_qconv_s8_params.h.
  *
  * w in the order of the instruction set UNIT (aot_qsums_s16.h); bias[n] with -x_zero * (sum of the
- * weights), padded to blocks of four results. CLIP 0 if lo and hi are those of int16. Scratch: 2
- * bytes times the depth, where that is more than k. w, bias and scratch are aligned to 4 bytes. y
- * must not overlap x.
+ * weights), padded to blocks of four results. CLIP 0 if lo and hi are those of int16. RQ, PC: see
+ * aot_requant.h. Scratch: a row of x in 2 bytes times the depth, where that is more than k; what is
+ * behind k meets zero weights. w, bias and scratch are aligned to 4 bytes. y must not overlap x.
  */
 #ifndef AOT_QFC_S16_H
 #define AOT_QFC_S16_H

@@ -87,9 +87,11 @@ def uses_of(program: Program) -> Uses:
 
 
 def _idle(by_root: dict[str, list[Use]]) -> dict[str, range]:
-    """By root that the opening call touches, the calls during which its bytes hold nothing.
+    """The calls during which the bytes of a root hold nothing, by root.
 
-    They lie between two uses of which the second overwrites all that is read later.
+    Only roots that the opening call of the frame (call 0) uses are asked: they live between runs.
+    The calls are between two that use the root, where every byte that is read from the second one
+    on is written before; the first such pair is taken.
     """
     found = {}
     for root, uses in by_root.items():
@@ -105,7 +107,7 @@ def _idle(by_root: dict[str, list[Use]]) -> dict[str, range]:
 
 
 def _overwritten(uses: Sequence[Use]) -> bool:
-    """Whether no byte is read before it is written."""
+    """Whether `uses` write every byte before they read it; False where they write none."""
     written: list[tuple[int, int]] = []
     for use in uses:
         if use.access is Access.WRITE:

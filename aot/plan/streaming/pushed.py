@@ -79,12 +79,15 @@ def _renamed(call: Call, before: str, after: str) -> Call:
 def _taken(
     program: Program, source: Tensor, made: str, channels: int, height: int, lanes: int
 ) -> Program:
-    """`program` with the call in front that makes `height` rows of `made`.
+    """`program` with a call in front that takes the input `source` row by row and makes `made`.
 
-    Each has a line of every one of `channels`, which become blocks of `lanes` channels.
+    `source` is [channels, height, width] in elements. A row that the user pushes is [channels,
+    width]; in `made` it is [channels / lanes, width, lanes].
     """
     width = source.nbytes // source.dtype.nbytes // channels // height
     fields = (("c", channels), ("width", width), ("elem", source.dtype.nbytes), ("plane", width))
+    # `plane`, the distance of two channels of the row that is read, is the whole plane's only where
+    # a user gives a whole input.
     call = Call(
         KERNEL,
         (Arg(made, Access.WRITE), Arg(source.name, Access.READ)),

@@ -107,6 +107,8 @@ class Traffic:
         parameters.
         """
         f, name = step.f, step.i.name
+        # Sums are int32 or float32; a channel's parameters are bias, multiplier (4 bytes each) and
+        # shift (1).
         size = f["rows"] * f["cols"] * f["ch"] * step.size
         if name == "DRAIN":
             self.acc += f["rows"] * f["cols"] * f["ch"] * 4

@@ -193,10 +193,12 @@ class Images:
         self.layer(Layer("reshape", y.name, (index,), made))
 
     def reshaped(self, y: ValueRef, x: ValueRef) -> None:
-        """Let `y` be `x` under another shape.
+        """Let `y` be `x` under another shape, without a layer that moves elements.
 
-        Inputs and outputs of the graph are in ONNX's order, so that strides alone give them the
-        shape; inside the region `y` is an alias, if the machine's order allows.
+        An input `x` is read as an image of y's shape: system memory has ONNX's order. Where the
+        shapes have the same order of elements in the machine, `y` is an alias. Else `y` must be
+        an output that no layer reads (`shape_supported` checks it): the tensor of `x` is written
+        to y's memory in ONNX's order, with the strides of x's shape.
         """
         if x.is_input and not x.layout.blocked:
             strides = image_strides(y.shape, row_major(y.shape))

@@ -183,8 +183,8 @@ class Geometry:
         return (self.w[2] + max(pad, behind - 1)) * channels
 
     def bytes(self, simd: str, kind: str = "") -> int:
-        """Scratch of arm_convolve_wrapper_s8 on a core with the vector unit `simd`; of _s16 or _s4
-        if `kind` is "16" or "4"."""
+        """Scratch in bytes of arm_convolve_wrapper_s8 on a core with the vector unit `simd`; of
+        _s16 or _s4 if `kind` is "16" or "4"."""
         columns, helium = self.w[1] * self.w[2] * self.x[3], simd == "mve"
         if kind == "16":
             return 8 * _up(columns, LANES // 2) if helium else 4 * columns
@@ -196,7 +196,11 @@ class Geometry:
         return 4 * _up(columns, LANES) if in_row is None else 0 if kind else in_row
 
     def depthwise_bytes(self, simd: str, kind: str = "") -> int:
-        """Scratch of arm_depthwise_conv_wrapper_s8, or of _s16 or _s4."""
+        """Scratch of arm_depthwise_conv_wrapper_s8, or of _s16 or _s4 if `kind` is "16" or "4".
+
+        In bytes, on a core with the vector unit `simd`, as the library's own functions compute
+        them. 0 where it takes its general kernel, as for several outputs per channel.
+        """
         window, helium = self.w[1] * self.w[2], simd == "mve"
         whole = self.x[3] == self.y[3] and self.dilation == (1, 1)
         if kind == "16":
