@@ -170,13 +170,13 @@ def load_values(folder: Path, kind: str) -> list[Any]:
     return values
 
 
-def sample() -> list[int]:
-    """Indices of a representative part: of every operator one test in SHARE, seeded."""
+def sample(share: int = SHARE) -> list[int]:
+    """Indices of a representative part: of every operator one test in `share`, seeded."""
     groups: dict[str, list[int]] = {}
     for i, test in enumerate(collect()):
         groups.setdefault(f"{test.suite} {test.operator}", []).append(i)
     dice = random.Random(7)
-    return sorted(i for g in groups.values() for i in dice.sample(g, -(-len(g) // SHARE)))
+    return sorted(i for g in groups.values() for i in dice.sample(g, -(-len(g) // share)))
 
 
 # -- compilation -----------------------------------------------------------------------------

@@ -180,9 +180,12 @@ def build(out: Path, environment: dict[str, str]) -> None:
 def compile_parts(
     parts: list[Part], vendor: str, out: Path, target: str = "host"
 ) -> list[np.ndarray]:
-    """Write the bundle of all parts; the arrays to run it on."""
+    """Write the bundle of all parts; the arrays to run it on.
+
+    Its arena is of no interest: the planner gets no time to make it small.
+    """
     model, arrays = merge(parts)
-    options = Options(name="net", backends=(vendor,), target=target)
+    options = Options(name="net", backends=(vendor,), target=target, plan_effort=1)
     compile_to(model, out, options, configure=False)
     return arrays
 
