@@ -33,11 +33,6 @@ from aot.tools.samples import random_sample
 
 NETWORKS = ("ic", "vww", "kws", "ad", "sww", "ad_16x8", "kws_16x8", "ic_16x8")
 TARGETS = ("cortex-m4", "cortex-m33", "cortex-m55")
-BUILDS: dict[str, dict[str, Any]] = {
-    "c": {},
-    "cmsis_nn": {"backends": ["cmsis_nn"]},
-    "cost": {"backends": ["cmsis_nn"], "partition": "cost"},
-}
 #: How much dearer than the better of both a choice may be: calls of two kinds share fewer kernels.
 SLACK = 1.01
 #: How far outputs of int16 may be apart: the library rounds sums of depthwise layers otherwise.
@@ -80,11 +75,11 @@ def _layers(built: Built) -> Iterator[tuple[tuple[str, ...], str, float]]:
 
 def table_of_layers(ours: Measured, theirs: Measured) -> Iterator[str]:
     """A line per call of portable C and what the library takes for the same nodes."""
-    yield "| portable C | CMSIS-NN | instructions | CMSIS-NN | ratio |\n|-|-|-|-|-|"
+    yield "| portable C | library | instructions | library | ratio |\n|-|-|-|-|-|"
     for nodes, kernel, amount in ours.layers:
         same = [(k, n) for own, k, n in theirs.layers if set(own) <= set(nodes)]
         if same and amount:
-            names = " + ".join(k.removeprefix("aot_cmsis_nn_") for k, _ in same)
+            names = " + ".join(k.partition("_nn_")[2] for k, _ in same)
             total = sum(n for _, n in same)
             name = kernel.removeprefix("aot_")
             yield f"| {name} | {names} | {amount:.0f} | {total:.0f} | {total / amount:.2f} |"
@@ -103,7 +98,7 @@ def largest_difference(found: list[Measured]) -> int:
     return max(int(np.abs(a.astype(np.int64) - b).max()) for a, b in pairs)
 
 
-def network(name: str, folder: Path, target: str, layers: bool) -> bool:
+def network(name: str, folder: Path, target: str, layers: bool, vendor: str = "cmsis_nn") -> bool:
     """Print a line, and with `layers` a table; whether the results are the same and the choice is
     good."""
     with tempfile.TemporaryDirectory(prefix="cmsis_nn-") as made:
@@ -111,20 +106,21 @@ def network(name: str, folder: Path, target: str, layers: bool) -> bool:
         model = folder / f"mlperf_{name}_int8.onnx"
         model = widened_file(name.removesuffix("_16x8"), folder, made) if wide else model
         # A Softmax of int16 has a scale of its own in these networks, which the library lacks.
-        every = {"cmsis_nn": {"require_backend": not wide}}
-        found = {
-            k: measure(model, target, layers, **how, **every.get(k, {}))
-            for k, how in BUILDS.items()
+        builds: dict[str, dict[str, Any]] = {
+            "c": {},
+            vendor: {"backends": [vendor], "require_backend": not wide},
+            "cost": {"backends": [vendor], "partition": "cost"},
         }
+        found = {k: measure(model, target, layers, **how) for k, how in builds.items()}
     counts = {k: m.board.instructions[-1] for k, m in found.items()}
-    ratio = counts["cost"] / min(counts["c"], counts["cmsis_nn"])
+    ratio = counts["cost"] / min(counts["c"], counts[vendor])
     same = largest_difference([*found.values()]) <= (WIDE_OFF if wide else 0)
     good = same and ratio <= SLACK
     note = "" if good else " (!)" if same else " (outputs differ!)"
     cells = " | ".join(m.cells for m in found.values())
     print(f"| {name} | {cells} | {ratio:.3f}{note} |", flush=True)
     if layers:
-        print("", *table_of_layers(found["c"], found["cmsis_nn"]), "", sep="\n", flush=True)
+        print("", *table_of_layers(found["c"], found[vendor]), "", sep="\n", flush=True)
     return good
 
 

@@ -49,6 +49,7 @@ EXECUTED = (
     "docs/threads.md",
     "docs/accel.md",
     "docs/cmsis_nn.md",
+    "docs/esp_nn.md",
     "docs/ethos_u.md",
     "docs/ort.md",
     "docs/report.md",
@@ -67,7 +68,7 @@ NEEDS = {
         *("docs/new-target.md", "docs/accel.md", "docs/cmsis_nn.md", "docs/report.md"),
         *("docs/ethos_u.md", "docs/tutorial/firmware.md", "docs/memories.md"),
     )
-}
+} | {"docs/esp_nn.md": ("riscv64-unknown-elf-gcc", "qemu-system-riscv32")}
 PAGES = sorted(
     p.relative_to(ROOT).as_posix()
     for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md"))

@@ -104,6 +104,7 @@ VENDORS = {
     "aot/vendor/cmsis_nn": "aot.vendor.cmsis_nn",
     "aot/vendor/cudnn": "aot.vendor.cudnn",
     "aot/vendor/dnnl": "aot.vendor.dnnl",
+    "aot/vendor/esp_nn": "aot.vendor.esp_nn",
     "aot/vendor/ethos_u": "aot.vendor.ethos_u",
     "aot/vendor/ort": "aot.vendor.ort",
     "aot/vendor/xnnpack": "aot.vendor.xnnpack",

@@ -8,7 +8,7 @@ the entry point `aotc.backends`. docs/new-backend.md lists the names.
 from aot.errors import BackendError, InternalError, UnsupportedError, UsageError, one_line
 from aot.ir.dtypes import BF16, F32, S8, U8, DType
 from aot.ir.layout import PLAIN, Layout
-from aot.vendor import images
+from aot.vendor import images, tflite_layers
 from aot.vendor.activations import ACTIVATIONS, Act
 from aot.vendor.arguments import Handle, Operand
 from aot.vendor.backend import Backend, BackendOptions, Limits, Pattern, RegionView, Speed
@@ -91,6 +91,7 @@ __all__ = [
     "quantised",
     "repeat",
     "same_shapes",
+    "tflite_layers",
     "typed",
     "wildcard",
 ]

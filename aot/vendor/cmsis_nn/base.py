@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aot.vendor import S8, Backend, DType, Layout, Match, Pattern, ValueRef, channels_last
+from aot.vendor import S8, Backend, DType, Match, Pattern, tflite_layers
 
-Checks = Iterator[tuple[bool, str]]
-Extents = tuple[int, ...]
+Checks = tflite_layers.Checks
+Extents = tflite_layers.Extents
 
 HEADER = "aot_cmsis_nn.h"
 backend = Backend(
@@ -25,8 +24,6 @@ backend = Backend(
     "Include/arm_nnfunctions.h, or define a target cmsis-nn before this bundle: docs/cmsis_nn.md.",
     folder=Path(__file__).parent,
 )
-#: Extents and pads that the library holds in 16 bits somewhere are below this.
-MOST_EXTENT = 2**15
 #: Channels that Helium's depthwise kernel takes at a time, and 8-bit lanes of a vector.
 CHANNEL_BLOCK, LANES = 124, 16
 #: What the parameters of a window are told of an image of few rows.
@@ -38,46 +35,9 @@ MOST_SUMMED = 16
 def declare(name: str, graph: Any, ratio: float) -> Pattern:
     """Add the pattern `graph`, which takes `ratio` times as long as in portable C."""
     made = Pattern(name, graph, "cmsis_nn", folder=Path(__file__).parent, header=HEADER)
-    made.cost(lambda m: priced(m, ratio))
+    made.cost(lambda m: tflite_layers.priced(m, ratio))
     backend.patterns.append(made)
     return made
-
-
-def last(*names: str) -> Callable[[Match, dict[str, Layout], int], dict[str, Layout]]:
-    """The layout rule that stores the channels of these values last where they have positions."""
-
-    def rule(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-        """Channels last for the named values of rank 3 and more; the others are plain."""
-        values = {n: m.values[n] for n in names}
-        return {n: channels_last(v) for n, v in values.items() if v is not None and v.rank > 2}
-
-    return rule
-
-
-def priced(m: Match, ratio: float, macs: int = 0) -> float:
-    """Nanoseconds of a match that takes `ratio` times what portable C is estimated to take on a
-    core without float vectors: 3 multiplications or 0.6 bytes in a nanosecond."""
-    ends = [*(v for _, v in m.inputs()), *m.outputs()]
-    moved = sum((math.prod(v.shape) * v.dtype.bits + 7) // 8 for v in ends)
-    return ratio * (100.0 + macs / 3.0 + moved / 0.6)
-
-
-def extents(value: ValueRef) -> Extents:
-    """[batch, height, width, channels] of a value of rank 2 (one position), 3 or 4."""
-    batch, channels, *space = value.shape
-    return (batch, *(1,) * (2 - len(space)), *space, channels)
-
-
-def images(m: Match) -> Checks:
-    """Checks of rank and extents of x and y."""
-    yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
-    longest = max(m.x.shape + m.y.shape)
-    yield longest < MOST_EXTENT, f"an extent of {longest} (needs less than {MOST_EXTENT})"
-
-
-def signed(value: ValueRef, name: str) -> Checks:
-    """Checks that a value is int8."""
-    yield value.dtype is S8, f"{name} is of {value.dtype} (needs int8)"
 
 
 def types(m: Match) -> tuple[DType]:

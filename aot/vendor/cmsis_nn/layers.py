@@ -24,6 +24,7 @@ from aot.vendor import (
     dequantised,
     quantised,
     quantised_values,
+    tflite_layers as shared,
     wildcard,
 )
 from aot.vendor.cmsis_nn.base import (
@@ -31,10 +32,6 @@ from aot.vendor.cmsis_nn.base import (
     Checks,
     average_bytes,
     declare,
-    extents,
-    images,
-    last,
-    signed,
     types,
     wide,
     without_zeros,
@@ -51,42 +48,8 @@ maximum16 = declare("qmaxpool16", quantised(activated(_LARGEST)), 1.3)
 @average.check
 @maximum16.check
 def pool_fits(m: Match) -> Checks:
-    """Checks of a pool whose result has the scale and zero point of x, of rank 3 or 4.
-
-    Padding never counts; every window covers a position of the image.
-    """
-    yield from images(m)
-    conditions = list(QuantisedPool.checks(m, types(m)))
-    yield from conditions
-    if all(ok for ok, _ in conditions):
-        found = QuantisedPool.of(m)
-        same = (found.x.s, found.x.z) == (found.y.s, found.y.z)
-        yield same, "scale or zero point of the result differ (need to be those of x)"
-        padded = any(found.window.before + found.window.after)
-        yield not (padded and found.counts_padding), "padding that counts"
-        yield from window_fits(found.window)
-
-
-def window_fits(window: WindowShape) -> Checks:
-    """Checks that every window covers a position of the image."""
-    pads = list(zip(window.before, window.after, window.kernel, strict=True))
-    inside = all(min(b, a) >= 0 and max(b, a) < k for b, a, k in pads)
-    yield inside, f"pads {list(window.before + window.after)} (need to be smaller than the window)"
-    plain = max(window.dilations) == 1
-    yield plain, f"dilations {list(window.dilations)} (need to be 1)"
-
-
-def pool_fields(m: Match, window: WindowShape, limits: tuple[int, int]) -> dict[str, Any]:
-    """The fields of aot_cmsis_nn_pool_params but `bytes`."""
-    return {
-        "x": extents(m.x),
-        "y": extents(m.y),
-        "window": window.kernel[-2:],
-        "stride": window.strides[-2:],
-        "pad": window.before[-2:],
-        "low": limits[0],
-        "high": limits[1],
-    }
+    """Checks of a pool whose result has the scale and zero point of x."""
+    yield from shared.average_fits(m, types(m))
 
 
 def pool_rows(c: Recorder, m: Match, window: WindowShape) -> Any:
@@ -99,7 +62,7 @@ def to_average(c: Recorder, m: Match) -> None:
     """Record the call of an average, with scratch memory as the target's vector unit needs."""
     found = QuantisedPool.of(m)
     size = average_bytes(c.target.simd, m.x.shape[1])
-    params = c.params(**pool_fields(m, found.window, found.limits), bytes=size)
+    params = c.params(**shared.pool_fields(m, found.window, found.limits), bytes=size)
     kernel, rowwise = f"aot_cmsis_nn_average{wide(m)}", pool_rows(c, m, found.window)
     c.call(kernel, m.y, m.x, c.scratch(size), params, status=True, rowwise=rowwise)
 
@@ -108,58 +71,37 @@ def to_average(c: Recorder, m: Match) -> None:
 def to_maximum16(c: Recorder, m: Match) -> None:
     """Record the call of a maximum of int16."""
     found = QuantisedPool.of(m)
-    params = c.params(**pool_fields(m, found.window, found.limits), bytes=0)
+    params = c.params(**shared.pool_fields(m, found.window, found.limits), bytes=0)
     rowwise = pool_rows(c, m, found.window)
     c.call("aot_cmsis_nn_maximum16", m.y, m.x, params, status=True, rowwise=rowwise)
 
 
-def maximum_window(m: Match) -> WindowShape:
-    """The window of a MaxPool on two axes."""
-    return WindowShape.of(m.root, [int(k) for k in m.root.attr("kernel_shape")]).widened(2)
-
-
-@maximum.check
-def maximum_fits(m: Match) -> Checks:
-    """Checks of a MaxPool: int8, of rank 3 or 4, no indices, no dilations, explicit pads.
-
-    Every window covers a position of the image.
-    """
-    yield from signed(m.x, "x")
-    yield from images(m)
-    yield m.root.first_alone
-    pad = m.root.attr("auto_pad", "NOTSET")
-    yield pad in ("NOTSET", "VALID"), f"auto_pad {pad!r} (needs explicit pads)"
-    yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
-    if m.x.rank in (3, 4):
-        yield from window_fits(maximum_window(m))
+maximum.check(shared.maximum_fits)
 
 
 @maximum.lower
 def to_maximum(c: Recorder, m: Match) -> None:
     """Record the call of a MaxPool; no scratch, and limits that are those of int8."""
-    params = c.params(**pool_fields(m, maximum_window(m), (-128, 127)), bytes=0)
-    rowwise = pool_rows(c, m, maximum_window(m))
+    params = c.params(**shared.pool_fields(m, shared.maximum_window(m), (-128, 127)), bytes=0)
+    rowwise = pool_rows(c, m, shared.maximum_window(m))
     c.call("aot_cmsis_nn_maximum", m.y, m.x, params, status=True, rowwise=rowwise)
 
 
 for _pool in (average, maximum, maximum16):
-    _pool.layouts(last("x", "y"))
+    _pool.layouts(shared.last("x", "y"))
 
 
 # -- two operands -------------------------------------------------------------------------------
 
 add = declare("qadd", quantised(activated(QuantisedPair.pattern("Add"))), 1.3)
 mul = declare("qmul", quantised(activated(QuantisedPair.pattern("Mul"))), 1.3)
-#: Bits by which the operands of TensorFlow Lite's sums move left first: of int8 and of int16.
-LEFT, LEFT16 = 20, 15
 
 
 def pair_fits(m: Match) -> Checks:
     """Checks of a sum or product: one type, three equal shapes."""
     ready = list(QuantisedPair.checks(m, types(m)))
     yield from ready
-    same = m.a.shape == m.b.shape == m.y.shape
-    yield same, f"operands {list(m.a.shape)} and {list(m.b.shape)} (need equal shapes)"
+    yield from shared.equal_shapes(m)
     if wide(m) and all(ok for ok, _ in ready):
         found = QuantisedPair.of(m)
         yield from without_zeros(found.a.z, found.b.z, found.y.z)
@@ -174,23 +116,9 @@ def pair_fits(m: Match) -> Checks:
 
 
 def to_pair(c: Recorder, m: Match) -> None:
-    """Record the call of a sum or a product; y may share the memory of either operand.
-
-    The offsets of operands are their zero points negated, as the library adds them.
-    """
+    """Record the call of a sum or a product; y may share the memory of either operand."""
     found = QuantisedPair.of(m)
-    n = math.prod(m.y.shape)
-    offsets = {"a_offset": -found.a.z, "b_offset": -found.b.z, "y_offset": found.y.z}
-    limits = {"low": found.limits[0], "high": found.limits[1]}
-    if found.op_type == "Add":
-        own = found.sum_fields(TFLITE)[1]
-        numbers = {k: v for k, v in own.items() if k != "offset"}
-        fields = {"left": LEFT16 if wide(m) else LEFT, **numbers}
-    else:
-        mult, shift = found.multipliers(TFLITE)
-        assert shift is not None
-        fields = {"mult": int(mult[0]), "shift": int(shift[0])}
-    params = c.params(n=n, **offsets, **fields, **limits)
+    params, n = c.params(**shared.pair_fields(m, found)), math.prod(m.y.shape)
     places = [(m.y, m.a), (m.y, m.b)] if m.a.ir is not m.b.ir else [(m.y, m.a)]
     kernel = f"aot_cmsis_nn_{found.op_type.lower()}{wide(m)}"
     rowwise = c.by_elements(m.y, (0, 1, 2), "n")
@@ -206,39 +134,16 @@ for _pair in (add, mul):
 # -- Softmax ------------------------------------------------------------------------------------
 
 softmax = declare("qsoftmax", quantised(QuantisedSoftmax.pattern()), 3.0)
-#: Longer rows could have sums whose reciprocal the library shifts by more than 31 bits.
-LONGEST_ROW = 511
-#: Scales of x whose power of two is a shift to the left by 0 to 30 bits.
-SCALES = (2.0**-26, 2.0**4)
 
 
 @softmax.check
 def softmax_fits(m: Match) -> Checks:
-    """Checks of a softmax along the last axis, quantised as TensorFlow Lite does.
-
-    An int8 y has scale 1/256 and zero point -128, where LONGEST_ROW and SCALES keep sums and shifts
-    in range.
-    """
+    """Checks of a softmax along the last axis, quantised as TensorFlow Lite does."""
     if wide(m):
-        yield from last_axis(m)
+        yield from shared.last_axis(m)
         yield from QuantisedSoftmax.wide_checks(m)
-        return
-    conditions = [*signed(m.x, "x"), *signed(m.y, "y"), *QuantisedSoftmax.checks(m)]
-    yield from conditions
-    if all(ok for ok, _ in conditions):
-        found = QuantisedSoftmax.of(m, TFLITE)
-        step, row = float(found.x.s), m.x.shape[found.axis]
-        yield found.tflite, f"scale {found.y.s:g}, zero point {found.y.z} (needs 1/256 and -128)"
-        yield row <= LONGEST_ROW, f"rows of {row} (need at most {LONGEST_ROW})"
-        yield SCALES[0] <= step < SCALES[1], f"scale {step:g} of x (needs 2^-26 to 16)"
-        yield from last_axis(m)
-
-
-def last_axis(m: Match) -> Checks:
-    """Checks that a softmax is along the last axis with more than one element."""
-    axis = int(m.soft.attr("axis", -1)) % max(m.x.rank, 1)
-    along = math.prod(m.x.shape[axis + 1 :]) == 1
-    yield along, f"axis {axis} of {list(m.x.shape)} (needs the last one)"
+    else:
+        yield from shared.softmax_fits(m)
 
 
 @softmax.lower
@@ -254,29 +159,8 @@ def to_softmax(c: Recorder, m: Match) -> None:
 # -- cases --------------------------------------------------------------------------------------
 
 
-@average.cases
-def average_examples() -> Iterator[Case]:
-    """Averages that keep scale and zero point, of as many positions as give no halves."""
-    yield from QuantisedPool.average_cases()
-    for shape, attrs in (
-        ((1, 5, 8, 8), {"pool.kernel_shape": [3, 3], "pool.strides": [2, 2]}),
-        ((2, 17, 7, 6), {"pool.kernel_shape": [3, 5]}),
-        ((1, 3, 11), {"pool.kernel_shape": [5], "pool.strides": [3]}),
-    ):
-        for dtype in ("int8", "int16"):
-            same = np.array(0.0311, np.float32), np.array(-7, dtype)
-            named: dict[str, Any] = attrs
-            x = quantised_values(*shape, dtype=dtype)
-            yield case(x, *same, *same, const=(1, 2, 3, 4), **named)
-
-
-@maximum.cases
-def maximum_examples() -> Iterator[Case]:
-    """Cases of a MaxPool of int8: one with padding in 2-D, one in 1-D."""
-    yield case(
-        quantised_values(1, 17, 8, 8), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]
-    )
-    yield case(quantised_values(2, 4, 9), kernel_shape=[2], strides=[2])
+average.cases(lambda: shared.average_examples("int8", "int16"))
+maximum.cases(shared.maximum_examples)
 
 
 @maximum16.cases

@@ -19,9 +19,10 @@ from aot.vendor import (
     channels_last,
     const,
     quantised_values,
+    tflite_layers as shared,
     wildcard,
 )
-from aot.vendor.cmsis_nn.base import Checks, declare, extents, signed
+from aot.vendor.cmsis_nn.base import Checks, declare
 
 #: The library counts extents of what it joins in 16 bits; 7 of those that it transposes.
 LONGEST, LONGEST_TURNED = 2**16, 2**16 // 7
@@ -37,7 +38,7 @@ transpose = declare("transpose", OP.Transpose(wildcard("x")), SLOWER)
 def four(value: ValueRef) -> tuple[int, ...]:
     """The four extents of a value in its order in memory, the outer ones 1 where it has fewer."""
     if value.layout.blocked:
-        return extents(value)
+        return shared.extents(value)
     return (1,) * (4 - value.rank) + value.shape
 
 
@@ -50,7 +51,7 @@ def place(value: ValueRef, axis: int) -> int:
 
 def moved(m: Match, value: ValueRef) -> Checks:
     """Checks of every move: int8 of rank 1 to 4, not empty."""
-    yield from signed(value, "x")
+    yield from shared.signed(value, "x")
     yield 1 <= value.rank <= 4, f"rank {value.rank} (needs 1 to 4)"
     yield 0 not in m.y.shape + value.shape, f"an empty tensor {list(value.shape)}"
 

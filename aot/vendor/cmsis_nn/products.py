@@ -27,26 +27,20 @@ from aot.vendor import (
     multipliers,
     quantised,
     quantised_values,
+    tflite_layers as shared,
     wildcard,
 )
 from aot.vendor.cmsis_nn.base import (
     BY_ROWS,
-    MOST_EXTENT,
     Checks,
     Geometry,
     declare,
-    extents,
-    images,
-    last,
-    priced,
     types,
     wide,
     without_zeros,
 )
 
 Array = np.ndarray[Any, Any]
-#: A larger shift to the right makes every sum 0, which a multiplier of 0 says too.
-MOST_RIGHT = 30
 #: Instructions of the library per one of portable C, the least of Cortex-M4 and M55: convolutions,
 #: those for which portable C has only its general kernel, fully connected layers.
 FAST, GENERAL, DENSE = 2.0, 0.6, 1.5
@@ -67,7 +61,7 @@ matmul, matmul_turned = (
     for name, b in (("qmatmul", dequantised("b")), ("qmatmul_turned", dequantised("b", _TURNED)))
 )
 for _made in (conv, transposed):
-    _made.layouts(last("x", "y"))
+    _made.layouts(shared.last("x", "y"))
 
 
 def product_fits(m: Match) -> Checks:
@@ -80,7 +74,7 @@ def product_fits(m: Match) -> Checks:
     yield from QuantisedProduct.weights_symmetric(m)
     if all(ok for ok, _ in conditions):
         found = QuantisedProduct.of(m, TFLITE)
-        moved = found.largest << np.maximum(scales(found)[1], 0)
+        moved = found.largest << np.maximum(shared.scales(found)[1], 0)
         yield moved.max() < 2**31, f"sums that become {moved.max()} (needs less than 2^31)"
         if wide(m):
             yield from without_zeros(found.x.z, found.y.z)
@@ -88,21 +82,13 @@ def product_fits(m: Match) -> Checks:
             yield depth < 2**16, f"{depth} products in a sum (needs less than 65536)"
 
 
-def scales(found: QuantisedProduct) -> tuple[Array, Array]:
-    """Multipliers and powers of two (int32), one each or one per output channel."""
-    mult, shift = found.multipliers(TFLITE)
-    assert shift is not None
-    nothing = shift < -MOST_RIGHT
-    return np.where(nothing, 0, mult).astype(np.int32), np.where(nothing, 0, shift).astype(np.int32)
-
-
 @conv.check
 def conv_fits(m: Match) -> Checks:
     """Checks of a convolution of rank 3 or 4; Helium needs more of an image of one row."""
-    conditions = [*images(m), *product_fits(m)]
+    conditions = [*shared.images(m), *product_fits(m)]
     yield from conditions
     pads = [int(p) for p in m.conv.attr("pads") or [0]]
-    yield 0 <= min(pads) <= max(pads) < MOST_EXTENT, f"pads {pads} (need 0 or more)"
+    yield 0 <= min(pads) <= max(pads) < shared.MOST_EXTENT, f"pads {pads} (need 0 or more)"
     if all(ok for ok, _ in conditions):
         found = QuantisedProduct.of(m, TFLITE)
         g = geometry(m, found)
@@ -117,7 +103,7 @@ def transposed_fits(m: Match) -> Checks:
 
     Without turned weights the library writes all rows that windows reach, and no more.
     """
-    conditions = [*images(m), *product_fits(m)]
+    conditions = [*shared.images(m), *product_fits(m)]
     yield from conditions
     yield not wide(m), "int16 (needs int8)"
     if all(ok for ok, _ in conditions):
@@ -142,7 +128,9 @@ def geometry(m: Match, found: QuantisedProduct) -> Geometry:
     assert window is not None
     wide = window.widened(2)
     w = (len(found.w.data), *wide.kernel, found.w.data.shape[1])
-    made = Geometry(extents(m.x), w, extents(m.y), wide.strides, wide.before, wide.dilations)
+    made = Geometry(
+        shared.extents(m.x), w, shared.extents(m.y), wide.strides, wide.before, wide.dilations
+    )
     one = made.in_a_row and made.y[1] == 1
     return made.as_column() if one and not made.row_exact else made
 
@@ -207,7 +195,7 @@ def record(c: Recorder, m: Match, found: QuantisedProduct, g: Geometry) -> None:
         x=g.x,
         w=shape,
         y=g.y,
-        **_ends(found),
+        **shared.ends(found),
         stride=g.stride,
         pad=g.pad,
         bytes=size,
@@ -215,19 +203,13 @@ def record(c: Recorder, m: Match, found: QuantisedProduct, g: Geometry) -> None:
     )
     # Depthwise convolutions of int16 take a bias of 64 bits.
     bias = found.bias.astype(np.int64 if deep and kind == "16" else np.int32)
-    channels = (np.ascontiguousarray(np.broadcast_to(s, (g.w[0],))) for s in scales(found))
+    channels = (np.ascontiguousarray(np.broadcast_to(s, (g.w[0],))) for s in shared.scales(found))
     named = zip((stored(w, kind), bias, *channels), ("w", "b", "mult", "shift"), strict=True)
     consts = [c.const(data, name) for data, name in named]
     macs = math.prod(m.x.shape if turned else m.y.shape)
     macs *= math.prod(g.w[:3] if turned else g.w[1:])
     operands = (m.y, m.x, *consts, c.scratch(size + extra), params)
     c.call(f"aot_cmsis_nn_{kernel}", *operands, status=True, macs=macs, rowwise=rowwise)
-
-
-def _ends(found: QuantisedProduct) -> dict[str, int]:
-    """Offsets of x and y, the smallest and the largest result, by names of the params' fields."""
-    low, high = found.limits
-    return {"x_offset": -found.x.z, "y_offset": found.y.z, "low": low, "high": high}
 
 
 @conv.cost
@@ -237,7 +219,7 @@ def conv_cost(m: Match) -> float:
     general = groups > 1 and m.w.shape[:2] != (groups, 1)
     # Several int16 filters per channel are slower in the library, whose kernel for them is general.
     general = general and not (wide(m) and m.w.shape[1] == 1)
-    return priced(m, GENERAL if general else FAST, math.prod(m.y.shape) * inner)
+    return shared.priced(m, GENERAL if general else FAST, math.prod(m.y.shape) * inner)
 
 
 @transposed.cost
@@ -246,13 +228,15 @@ def transposed_cost(m: Match) -> float:
     window = QuantisedProduct.of(m, TFLITE).window
     assert window is not None
     whole = all(k % s == 0 for k, s in zip(window.kernel, window.strides, strict=True))
-    return priced(m, FAST if whole else GENERAL, math.prod(m.x.shape) * math.prod(m.w.shape[1:]))
+    return shared.priced(
+        m, FAST if whole else GENERAL, math.prod(m.x.shape) * math.prod(m.w.shape[1:])
+    )
 
 
 @dense.cost
 def dense_cost(m: Match) -> float:
     """Nanoseconds of a fully connected layer, estimated by its multiply-accumulates and bytes."""
-    return priced(m, DENSE, math.prod(m.x.shape) * m.w.shape[-1])
+    return shared.priced(m, DENSE, math.prod(m.x.shape) * m.w.shape[-1])
 
 
 @dense.check
@@ -272,7 +256,7 @@ def to_dense(c: Recorder, m: Match) -> None:
     found = QuantisedProduct.of(m, TFLITE)
     n, k = found.w.data.shape
     rows = math.prod(m.x.shape[:-1])
-    mult, shift = scales(found)
+    mult, shift = shared.scales(found)
     per_channel, kind = len(mult) > 1, kind_of(found)
     if kind == "16" or (kind and per_channel):
         one = (1, 1)
@@ -284,7 +268,7 @@ def to_dense(c: Recorder, m: Match) -> None:
         rows=rows,
         depth=k,
         channels=n,
-        **_ends(found),
+        **shared.ends(found),
         mult=int(mult[0]),
         shift=int(shift[0]),
     )
@@ -336,7 +320,7 @@ def matmul_fits(m: Match) -> Checks:
 @matmul_turned.cost
 def matmul_cost(m: Match) -> float:
     """Nanoseconds of a product, estimated by its multiply-accumulates and bytes."""
-    return priced(m, GENERAL, math.prod(m.y.shape) * m.a.shape[-1])
+    return shared.priced(m, GENERAL, math.prod(m.y.shape) * m.a.shape[-1])
 
 
 @matmul.lower

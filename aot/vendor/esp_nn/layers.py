@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend: convolutions, fully connected layers, pools, sums, products, Softmax of int8."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from aot.vendor import (
+    OP,
+    S8,
+    TFLITE,
+    Backend,
+    BackendOptions,
+    Case,
+    Match,
+    Pattern,
+    QuantisedPair,
+    QuantisedPool,
+    QuantisedProduct,
+    QuantisedSoftmax,
+    Recorder,
+    UsageError,
+    WindowShape,
+    activated,
+    quantised,
+    tflite_layers as shared,
+    wildcard,
+)
+from aot.vendor.esp_nn.scratch import VARIANTS, C, Geometry
+
+Checks = shared.Checks
+TYPES = (S8,)
+HEADER = "aot_esp_nn.h"
+#: What the parameters of a window are told of an image of few rows.
+BY_ROWS = {"x[1]": "rows", "y[1]": "one", "pad[0]": "above"}
+#: How many times as long as portable C the library's plain C takes on RISC-V, at least.
+SLOWER = 2.0
+
+
+# -- products -----------------------------------------------------------------------------------
+
+
+def product_fits(m: Match) -> Checks:
+    """Checks of every product: int8, symmetric weights, sums that stay in 32 bits when shifted."""
+    conditions = list(QuantisedProduct.checks(m, TYPES))
+    yield from conditions
+    yield from QuantisedProduct.weights_symmetric(m)
+    if all(ok for ok, _ in conditions):
+        found = QuantisedProduct.of(m, TFLITE)
+        moved = found.largest << np.maximum(shared.scales(found)[1], 0)
+        yield moved.max() < 2**31, f"sums that become {moved.max()} (needs less than 2^31)"
+        longest = max(len(found.w.data), math.prod(found.w.data.shape[1:]))
+        yield longest < 2**16, f"{longest} outputs or products in a sum (needs less than 65536)"
+
+
+def conv_fits(m: Match) -> Checks:
+    """Checks of a convolution of rank 3 or 4: one group or filters per channel, no dilations."""
+    conditions = [*shared.images(m), *product_fits(m)]
+    yield from conditions
+    pads = [int(p) for p in m.conv.attr("pads") or [0]]
+    yield 0 <= min(pads) <= max(pads) < shared.MOST_EXTENT, f"pads {pads} (need 0 or more)"
+    if all(ok for ok, _ in conditions):
+        found = QuantisedProduct.of(m, TFLITE)
+        g, window = geometry(m, found), found.window
+        whole = g.w[3] == g.x[3]
+        yield whole or g.depthwise, f"{found.groups} groups (needs 1, or one a channel)"
+        plain = window is not None and max(window.dilations) == 1
+        yield plain, f"dilations {list(window.dilations) if window else []} (need to be 1)"
+        # The library's function for windows of one position knows no padding.
+        one = math.prod(g.w[1:3]) == 1 and not g.depthwise
+        yield not (one and any(pads)), f"pads {pads} of one position (need to be 0)"
+
+
+def geometry(m: Match, found: QuantisedProduct) -> Geometry:
+    """The convolution of a match."""
+    assert found.window is not None
+    wide = found.window.widened(2)
+    w = (len(found.w.data), *wide.kernel, found.w.data.shape[1])
+    return Geometry(shared.extents(m.x), w, shared.extents(m.y), wide.strides, wide.before)
+
+
+def to_conv(variant: str, c: Recorder, m: Match) -> None:
+    """Record the call of a convolution; weights become [outputs, height, width, inputs], of a
+    depthwise one [height, width, outputs]."""
+    found = QuantisedProduct.of(m, TFLITE)
+    g = geometry(m, found)
+    w = found.w.stored.reshape(g.w[0], g.w[3], *g.w[1:3]).transpose(0, 2, 3, 1)
+    kernel, size = "conv", g.bytes(variant)
+    if g.depthwise:
+        kernel, size, w = "depthwise", g.depthwise_bytes(variant), w[..., 0].transpose(1, 2, 0)
+    params = c.params(
+        x=g.x, w=g.w, y=g.y, **shared.ends(found), stride=g.stride, pad=g.pad, bytes=size
+    )
+    channels = (np.ascontiguousarray(np.broadcast_to(s, (g.w[0],))) for s in shared.scales(found))
+    parts = (np.ascontiguousarray(w), found.bias.astype(np.int32), *channels)
+    named = zip(parts, ("w", "b", "mult", "shift"), strict=True)
+    operands = (m.y, m.x, *(c.const(data, name) for data, name in named), c.scratch(size), params)
+    assert found.window is not None
+    # Images of few rows want other amounts of scratch.
+    rowwise = c.by_windows(m.y, m.x, found.window, BY_ROWS) if variant == C else None
+    macs = math.prod(m.y.shape) * math.prod(g.w[1:])
+    c.call(f"aot_esp_nn_{kernel}", *operands, status=True, macs=macs, rowwise=rowwise)
+
+
+def to_dense(variant: str, c: Recorder, m: Match) -> None:
+    """Record the call of a fully connected layer, with one multiplier or one per output channel."""
+    found = QuantisedProduct.of(m, TFLITE)
+    n, k = found.w.data.shape
+    rows, (mult, shift) = math.prod(m.x.shape[:-1]), shared.scales(found)
+    one = {"mult": int(mult[0]), "shift": int(shift[0])}
+    params = c.params(rows=rows, depth=k, channels=n, **shared.ends(found), **one)
+    operands = [c.const(found.w.stored, "w"), c.const(found.bias.astype(np.int32), "b")]
+    many = len(mult) > 1
+    operands += [c.const(mult, "mult"), c.const(shift, "shift")] if many else []
+    kernel = "aot_esp_nn_dense" + "_channels" * many
+    c.call(kernel, m.y, m.x, *operands, params, status=True, macs=rows * n * k)
+
+
+def product_cost(m: Match) -> float:
+    """Nanoseconds of a convolution or fully connected layer, by its multiply-accumulates."""
+    macs = math.prod(m.y.shape) * math.prod(m.w.shape[1:])
+    return shared.priced(m, SLOWER, macs)
+
+
+# -- other layers -------------------------------------------------------------------------------
+
+
+def pool_fits(m: Match) -> Checks:
+    """Checks of an average."""
+    yield from shared.average_fits(m, TYPES)
+
+
+def to_average(variant: str, c: Recorder, m: Match) -> None:
+    """Record the call of an average."""
+    found = QuantisedPool.of(m)
+    _pool(c, m, "average", found.window, found.limits)
+
+
+def to_maximum(variant: str, c: Recorder, m: Match) -> None:
+    """Record the call of a MaxPool."""
+    _pool(c, m, "maximum", shared.maximum_window(m), (-128, 127))
+
+
+def _pool(c: Recorder, m: Match, name: str, window: WindowShape, limits: tuple[int, int]) -> None:
+    """Record the call of a pool."""
+    params = c.params(**shared.pool_fields(m, window, limits))
+    rowwise = c.by_windows(m.y, m.x, window, BY_ROWS)
+    c.call(f"aot_esp_nn_{name}", m.y, m.x, params, status=True, rowwise=rowwise)
+
+
+def pair_fits(m: Match) -> Checks:
+    """Checks of a sum or product: int8, three equal shapes; sums are scaled to the right only."""
+    ready = list(QuantisedPair.checks(m, TYPES))
+    yield from ready
+    yield from shared.equal_shapes(m)
+    if all(ok for ok, _ in ready):
+        fields = shared.pair_fields(m, QuantisedPair.of(m))
+        shifts = [v for k, v in fields.items() if k.endswith("shift")]
+        most = 0 if "left" in fields else 14
+        fits = all(-shared.MOST_RIGHT <= s <= most for s in shifts)
+        yield fits, f"shifts {shifts} (need to be {-shared.MOST_RIGHT} to {most})"
+
+
+def to_pair(variant: str, c: Recorder, m: Match) -> None:
+    """Record the call of a sum or a product; y may share the memory of either operand."""
+    found = QuantisedPair.of(m)
+    params, n = c.params(**shared.pair_fields(m, found)), math.prod(m.y.shape)
+    places = [(m.y, m.a), (m.y, m.b)] if m.a.ir is not m.b.ir else [(m.y, m.a)]
+    kernel, rowwise = f"aot_esp_nn_{found.op_type.lower()}", c.by_elements(m.y, (0, 1, 2), "n")
+    c.call(kernel, m.y, m.a, m.b, params, inplace=places, status=True, macs=n, rowwise=rowwise)
+
+
+def to_softmax(variant: str, c: Recorder, m: Match) -> None:
+    """Record the call of a Softmax of rows, with scratch for the powers of one row."""
+    found = QuantisedSoftmax.of(m, TFLITE)
+    row = m.x.shape[found.axis]
+    rows, size = math.prod(m.x.shape) // row, 4 * row
+    params = c.params(rows=rows, size=row, **found.fixed_point, bytes=size)
+    c.call("aot_esp_nn_softmax", m.y, m.x, c.scratch(size), params, status=True)
+
+
+# -- the backend --------------------------------------------------------------------------------
+
+
+def average_cases() -> Iterator[Case]:
+    """Averages of int8."""
+    yield from shared.average_examples("int8")
+
+
+def backend_for(variant: str) -> Backend:
+    """The backend for a variant of the library."""
+    made = Backend(
+        "esp_nn",
+        header=HEADER,
+        sources=("aot_esp_nn.c", HEADER),
+        link="ESP::NN",
+        find="find_esp_nn.cmake",
+        hint="Set AOT_ESP_NN_ROOT, of CMake or of the environment, to the folder that has "
+        "include/esp_nn.h, or add the component esp-nn before this bundle: docs/esp_nn.md.",
+        folder=Path(__file__).parent,
+        configure=configured,
+    )
+    ends, pair = shared.last("x", "y"), QuantisedPair
+    pool = OP.MaxPool(wildcard("x"))
+    for name, graph, check, lower, layouts, cases in (
+        ("qconv", QuantisedProduct.conv_pattern(), conv_fits, to_conv, ends,
+         QuantisedProduct.conv_cases),
+        ("qdense", QuantisedProduct.dense_pattern(), product_fits, to_dense, None,
+         QuantisedProduct.dense_cases),
+        ("qaverage", QuantisedPool.average_pattern(), pool_fits, to_average, ends, average_cases),
+        ("qmaxpool", pool, shared.maximum_fits, to_maximum, ends, shared.maximum_examples),
+        ("qadd", pair.pattern("Add"), pair_fits, to_pair, pair.layouts, pair.cases),
+        ("qmul", pair.pattern("Mul"), pair_fits, to_pair, pair.layouts, pair.cases),
+        ("qsoftmax", QuantisedSoftmax.pattern(), shared.softmax_fits, to_softmax, None,
+         QuantisedSoftmax.cases),
+    ):  # fmt: skip
+        activates = name not in ("qmaxpool", "qsoftmax")
+        whole = graph if graph is pool else quantised(activated(graph) if activates else graph)
+        pattern = Pattern(name, whole, "esp_nn", folder=made.folder, header=HEADER)
+        pattern.check(check)
+        pattern.lower(partial(lower, variant))
+        if layouts is not None:
+            pattern.layouts(layouts)
+        products = name in ("qconv", "qdense")
+        pattern.cost(product_cost if products else partial(shared.priced, ratio=SLOWER))
+        pattern.cases(cases)
+        made.patterns.append(pattern)
+    return made
+
+
+def configured(said: BackendOptions) -> Backend:
+    """The backend as the user asks for it: `esp_nn:esp32p4` is for that variant's scratch."""
+    variant = said.config or C
+    if variant not in VARIANTS:
+        raise UsageError(
+            f"--backend esp_nn:{variant}: no such variant", hint=f"one of {', '.join(VARIANTS)}"
+        )
+    return backend_for(variant)
+
+
+backend = backend_for(C)
