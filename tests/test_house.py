@@ -55,6 +55,7 @@ def test_a_larger_figure_is_named() -> None:
         ("acl", 250, 700),
         ("cblas", 250, 400),
         ("cudnn", 250, 700),
+        ("esp_nn", 250, 400),
         ("ethos_u", 1000, 400),
         ("ort", 250, 400),
         ("xnnpack", 250, 400),

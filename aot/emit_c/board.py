@@ -54,31 +54,44 @@ def board_files(
     return files
 
 
-def section_checks(name: str, target: Target, needs: Needs) -> str:
-    """Checks for GNU ld that arenas whose memory names a section are in that memory; "" if none.
+def section_checks(name: str, target: Target, needs: Needs, section: str) -> str:
+    """Checks for GNU ld that what has a linker section of its own is in its memory; "" if nothing.
 
-    A linker script of the user's own may lack the section: the linker would place it anywhere.
+    These are arenas whose memory names a section, the functions of a run in a memory for them, and
+    constants in `section` ("" for none) where they have a memory apart from code. A linker script
+    of the user's own may lack the section: the linker would place it anywhere.
     """
     placed = place(target, needs)
-    named = [m for m in (placed.arena, *placed.others) if m.section]
+    found = [
+        (f"{name}_arena_{m.name if needs.parts else 'memory'}", m.section, m, "(NOLOAD) ", "")
+        for m in (placed.arena, *placed.others)
+        if m.section
+    ]
+    if placed.hot is not None:
+        copied = f" AT> {placed.code.name}"
+        found.append((f"{name}_execute", placed.hot.section or HOT_CODE, placed.hot, "", copied))
+    if section and placed.weights != placed.code:
+        found.append((f"{name}_weights", section, placed.weights, "", ""))
     return "".join(
         _CHECK.format(
-            symbol=f"{name}_arena_{m.name if needs.parts else 'memory'}",
-            section=m.section,
-            memory=m.name,
-            start=m.address,
-            end=m.address + m.bytes,
+            symbol=symbol,
+            section=rule,
+            memory=memory.name,
+            start=memory.address,
+            end=memory.address + memory.bytes,
+            kind=kind,
+            load=load,
         )
-        for m in named
+        for symbol, rule, memory, kind, load in found
     )
 
 
-#: An array that no program uses is at 0, or not there.
+#: What no program uses is at 0, or not there.
 _CHECK = """\
 ASSERT(!DEFINED({symbol}) ? 1
         : {symbol} == 0 || ({symbol} >= {start:#010x} && {symbol} < {end:#010x}),
     "section {section} is not in memory {memory} at {start:#010x}, as the target file says: \
-the linker script needs {section} (NOLOAD) : {{ *({section}) }} > {memory}");
+the linker script needs {section} {kind}: {{ *({section}) }} > {memory}{load}");
 """
 
 

@@ -312,8 +312,9 @@ def _runner(
     if target.board:
         needs = _needs(program, plan, constants, memory)
         needs = replace(needs, constants=needs.constants + vector_bytes(program, samples))
-        checks = board.section_checks(program.name, target, needs)
-        return board.board_files(target, needs, options.flash, weights.section_of(program), checks)
+        section = weights.section_of(program)
+        checks = board.section_checks(program.name, target, needs, section)
+        return board.board_files(target, needs, options.flash, section, checks)
     folder = runtime_c() / "ports" / "host"
     return {f"host/{n}": (folder / n).read_bytes() for n in ("runner.c", "trace.h")}
 
@@ -402,7 +403,7 @@ def _values(
         "image": board.image_cmake(name, target) if target.board else "",
         "sections": board.section_definitions(target, needs),
         # The linker checks the places of arrays that it knows by name.
-        "checked": target.board and board.section_checks(name, target, needs) != "",
+        "checked": target.board and board.section_checks(name, target, needs, "") != "",
         "runner_io_bytes": io_bytes(program),
         "options": " ".join(_cmake_argument(f) for f in flags),
         "level": f"$<$<CONFIG:Release>:{board.LEVEL}> " if target.board else "",

@@ -8,7 +8,7 @@ the entry point `aotc.backends`. docs/new-backend.md lists the names.
 from aot.errors import BackendError, InternalError, UnsupportedError, UsageError, one_line
 from aot.ir.dtypes import BF16, F32, S8, U8, DType
 from aot.ir.layout import PLAIN, Layout
-from aot.vendor import images, tflite_layers
+from aot.vendor import images, strided_copy, tflite_layers
 from aot.vendor.activations import ACTIVATIONS, Act
 from aot.vendor.arguments import Handle, Operand
 from aot.vendor.backend import Backend, BackendOptions, Limits, Pattern, RegionView, Speed
@@ -29,7 +29,6 @@ from aot.vendor.quantised_table import QuantisedTable
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import FLOAT, TFLITE, multipliers
 from aot.vendor.resize import Resize
-from aot.vendor.strided_copy import copy_part, copy_permuted
 from aot.vendor.window_shape import WindowShape
 
 __all__ = [
@@ -78,8 +77,6 @@ __all__ = [
     "quantised_values",
     "const",
     "constant_bounds",
-    "copy_part",
-    "copy_permuted",
     "dequantised",
     "either",
     "f32",
@@ -91,6 +88,7 @@ __all__ = [
     "quantised",
     "repeat",
     "same_shapes",
+    "strided_copy",
     "tflite_layers",
     "typed",
     "wildcard",

@@ -7,21 +7,22 @@ Channels are last, images have four extents, multipliers 32 bits and a power of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
 from aot.ir.dtypes import S8
-from aot.ir.layout import Layout
+from aot.vendor.arguments import Handle
 from aot.vendor.cases import Case, case
-from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.quantised_cases import quantised_values
 from aot.vendor.quantised_pair import TFLITE_SHIFTS, QuantisedPair
 from aot.vendor.quantised_pool import QuantisedPool
 from aot.vendor.quantised_product import QuantisedProduct
 from aot.vendor.quantised_softmax import QuantisedSoftmax
+from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE
 from aot.vendor.window_shape import WindowShape
 
@@ -33,21 +34,12 @@ Extents = tuple[int, ...]
 MOST_EXTENT = 2**15
 #: A larger shift to the right makes every sum 0, which a multiplier of 0 says too.
 MOST_RIGHT = 30
+#: What the parameters of a window are told of an image of few rows.
+BY_ROWS = {"x[1]": "rows", "y[1]": "one", "pad[0]": "above"}
 #: Longer rows could have sums whose reciprocal a Softmax shifts by more than 31 bits.
 LONGEST_ROW = 511
 #: Scales of a Softmax's x whose power of two is a shift to the left by 0 to 30 bits.
 SCALES = (2.0**-26, 2.0**4)
-
-
-def last(*names: str) -> Callable[[Match, dict[str, Layout], int], dict[str, Layout]]:
-    """The layout rule that stores the channels of these values last where they have positions."""
-
-    def rule(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-        """Channels last for the named values of rank 3 and more; the others are plain."""
-        values = {n: m.values[n] for n in names}
-        return {n: channels_last(v) for n, v in values.items() if v is not None and v.rank > 2}
-
-    return rule
 
 
 def priced(m: Match, ratio: float, macs: int = 0) -> float:
@@ -88,6 +80,74 @@ def ends(found: QuantisedProduct) -> dict[str, int]:
     """Offsets of x and y, the smallest and the largest result, by names of parameters' fields."""
     low, high = found.limits
     return {"x_offset": -found.x.z, "y_offset": found.y.z, "low": low, "high": high}
+
+
+# -- products -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution as such a library is told it: extents [batch, height, width, channels] of x, of
+    the weights ([outputs, height, width, inputs of one group]) and of y; pairs are height, width.
+    """
+
+    x: Extents
+    w: Extents
+    y: Extents
+    stride: Extents
+    pad: Extents
+    dilation: Extents
+
+    @classmethod
+    def of(cls, m: Match, found: QuantisedProduct) -> Self:
+        """The convolution of a match on one or two axes."""
+        assert found.window is not None
+        window = found.window.widened(2)
+        w = (len(found.w.data), *window.kernel, found.w.data.shape[1])
+        steps = window.strides, window.before, window.dilations
+        return cls(extents(m.x), w, extents(m.y), *steps)
+
+    @property
+    def whole(self) -> bool:
+        """Whether x and weights have the same channels: there is one group."""
+        return self.w[3] == self.x[3]
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether every channel has filters of its own."""
+        return self.w[3] == 1 and self.x[3] > 1
+
+    def weights(self, found: QuantisedProduct, deep: bool) -> Array:
+        """The weights (int8) as [outputs, height, width, inputs], or with one input of each group
+        as [height, width, outputs]. An axis that a convolution of one axis lacks has size 1."""
+        w = found.w.stored.reshape(self.w[0], self.w[3], *self.w[1:3]).transpose(0, 2, 3, 1)
+        return np.ascontiguousarray(w[..., 0].transpose(1, 2, 0) if deep else w)
+
+
+def product_fits(m: Match, types: tuple[Any, ...]) -> Checks:
+    """Checks of every product: of these types, symmetric weights, sums that stay in 32 bits when
+    shifted."""
+    conditions = list(QuantisedProduct.checks(m, types))
+    yield from conditions
+    yield from QuantisedProduct.weights_symmetric(m)
+    if all(ok for ok, _ in conditions):
+        found = QuantisedProduct.of(m, TFLITE)
+        moved = found.largest << np.maximum(scales(found)[1], 0)
+        yield moved.max() < 2**31, f"sums that become {moved.max()} (needs less than 2^31)"
+
+
+def pads_fit(m: Match) -> Checks:
+    """Checks of the pads of a convolution."""
+    pads = [int(p) for p in m.conv.attr("pads") or [0]]
+    yield 0 <= min(pads) <= max(pads) < MOST_EXTENT, f"pads {pads} (need 0 or more)"
+
+
+def constants(c: Recorder, found: QuantisedProduct, w: Array, bias: Any) -> list[Handle]:
+    """Weights as they are stored, the bias as the type `bias`, and per output channel a multiplier
+    and a power of two (int32), also where there is one for all."""
+    each = (np.broadcast_to(s, (len(found.w.data),)) for s in scales(found))
+    named = zip((w, found.bias.astype(bias), *each), ("w", "b", "mult", "shift"), strict=True)
+    return [c.const(np.ascontiguousarray(data), name) for data, name in named]
 
 
 # -- pooling ------------------------------------------------------------------------------------
@@ -199,6 +259,15 @@ def pair_fields(m: Match, found: QuantisedPair) -> dict[str, int]:
         assert shift is not None
         fields |= {"mult": int(mult[0]), "shift": int(shift[0])}
     return {"n": math.prod(m.y.shape), **fields, "low": found.limits[0], "high": found.limits[1]}
+
+
+def to_pair(c: Recorder, m: Match, kernel: str) -> None:
+    """Record the call of a sum or a product by the `kernel`; y may be either operand."""
+    fields = pair_fields(m, QuantisedPair.of(m))
+    places = [(m.y, m.a), (m.y, m.b)] if m.a.ir is not m.b.ir else [(m.y, m.a)]
+    same: dict[str, Any] = {"status": True, "macs": fields["n"], "inplace": places}
+    rowwise = c.by_elements(m.y, (0, 1, 2), "n")
+    c.call(kernel, m.y, m.a, m.b, c.params(**fields), rowwise=rowwise, **same)
 
 
 # -- Softmax ------------------------------------------------------------------------------------

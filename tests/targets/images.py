@@ -7,6 +7,8 @@ import json
 import subprocess
 from pathlib import Path
 
+from elftools.elf.elffile import ELFFile
+
 from aot.api import compile as compile_model
 from aot.target import load_target
 from needs import need
@@ -30,7 +32,39 @@ add_executable(firmware firmware.c)
 target_link_libraries(firmware PRIVATE aot::net aot::net-board)
 """
 
+#: A program with an arena of its own and nothing else.
+FIRMWARE = """
+#include "net.h"
+AOT_ALIGNED(NET_ARENA_ALIGN) static unsigned char arena[NET_ARENA_BYTES];
+static net_context model;
+int main(void) {
+    aot_status status = net_init(&model, arena, sizeof arena);
+    return status == AOT_OK ? (int)net_run(&model, NULL, NULL) : (int)status;
+}
+"""
+
 _built: dict[str, Path] = {}
+
+
+def own_image(model: Path, folder: Path, target: str) -> tuple[int, int]:
+    """Bytes of flash and of RAM of FIRMWARE with the model, called `net`, whose OUT is
+    `folder`/out."""
+    out, own = folder / "out", folder / "own"
+    compile_model(model, out, target=target, requant="tflite", name="net").build()
+    own.mkdir()
+    (own / "firmware.c").write_text(FIRMWARE)
+    (own / "CMakeLists.txt").write_text(PROJECT)
+    given = [
+        "-DCMAKE_BUILD_TYPE=Release",
+        f"-DMODEL={out / 'bundle'}",
+        f"-DCMAKE_TOOLCHAIN_FILE={out / 'bundle' / 'cmake' / 'toolchain.cmake'}",
+    ]
+    for step in (["-S", own, "-B", own, *given], ["--build", own]):
+        subprocess.run(["cmake", *step], check=True, capture_output=True)
+    with (own / "firmware").open("rb") as file:
+        parts = [s for s in ELFFile(file).iter_sections() if s["sh_flags"] & 2]
+    loaded = sum(s.data_size for s in parts if s["sh_type"] == "SHT_PROGBITS")
+    return loaded, sum(s.data_size for s in parts if s["sh_addr"] >= 0x20000000)
 
 
 def need_tools(name: str) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import aot
+from aot.target import load_target
 from targets.images import DIGITS, need_tools
 
 ARENA = """
@@ -40,7 +42,7 @@ FIRMWARE = """
 net_context model;
 void aot_reset(void);
 aot_status status;
-void aot_reset(void) { status = net_init(&model, USED, NET_ARENA_BYTES); }
+void aot_reset(void) { status = USED; }
 """
 PROJECT = """
 cmake_minimum_required(VERSION 3.16)
@@ -48,15 +50,15 @@ project(firmware C)
 add_subdirectory("${MODEL}" model)
 add_executable(firmware firmware.c)
 target_link_libraries(firmware PRIVATE aot::net)
-set(core -mcpu=cortex-m7 -mthumb -mfloat-abi=hard -mfpu=fpv5-d16)
-target_compile_options(firmware PRIVATE ${core})
-target_link_options(firmware PRIVATE ${core} -nostartfiles --specs=nosys.specs -Wl,--gc-sections
+target_compile_options(firmware PRIVATE CORE)
+target_link_options(firmware PRIVATE CORE LIBC -nostartfiles -Wl,--gc-sections
   "-T${CMAKE_CURRENT_SOURCE_DIR}/own.ld")
 """
 SCRIPT = """
 ENTRY(aot_reset)
 MEMORY { flash : ORIGIN = 0, LENGTH = 1M
          ram : ORIGIN = 0x20000000, LENGTH = 64K
+         fast : ORIGIN = 0x10000000, LENGTH = 64K
          slow : ORIGIN = 0x60000000, LENGTH = 128K }
 SECTIONS {
     .text : { *(.text .text.* .rodata .rodata.*) } > flash
@@ -66,21 +68,20 @@ SECTIONS {
     end = .;
 }
 """
+ARENA_USED = "net_init(&model, net_arena(), NET_ARENA_BYTES)"
 LACKS = "section .slow_ram is not in memory sram at 0x60000000"
 NEEDS = ".slow_ram (NOLOAD) : { *(.slow_ram) } > sram"
 
 
-@pytest.fixture(scope="module", params=["one", "split"])
-def firmware(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program with a model whose arena is in the section .slow_ram, whole or in part."""
-    need_tools("cortex-m7")
-    folder = tmp_path_factory.mktemp("sections")
-    text = MEMORIES.format(uses='"arena", ' * (request.param == "split")) + ARENA
-    (folder / "chip.toml").write_text(text)
+def project(folder: Path, base: str, memories: str, **options: Any) -> Path:
+    """A program with a model, for a chip with these memories; it is configured."""
+    need_tools(base)
+    (folder / "chip.toml").write_text(memories)
     bundle = folder / "out" / "bundle"
-    target = str(folder / "chip.toml")
-    aot.compile(DIGITS, folder / "out", target=target, name="net", arena=request.param)
-    (folder / "CMakeLists.txt").write_text(PROJECT)
+    aot.compile(DIGITS, folder / "out", target=str(folder / "chip.toml"), name="net", **options)
+    core = load_target(base)
+    text = PROJECT.replace("CORE", " ".join(core.cflags))
+    (folder / "CMakeLists.txt").write_text(text.replace("LIBC", " ".join(core.ldflags)))
     (folder / "firmware.c").touch()
     given = [f"-DMODEL={bundle}", f"-DCMAKE_TOOLCHAIN_FILE={bundle / 'cmake/toolchain.cmake'}"]
     configure = ["cmake", "-S", str(folder), "-B", str(folder / "build"), *given]
@@ -88,7 +89,15 @@ def firmware(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return folder
 
 
-def linked(firmware: Path, rule: str, used: str = "net_arena()") -> str:
+@pytest.fixture(scope="module", params=["one", "split"])
+def firmware(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program with a model whose arena is in the section .slow_ram, whole or in part."""
+    text = MEMORIES.format(uses='"arena", ' * (request.param == "split")) + ARENA
+    folder = tmp_path_factory.mktemp("sections")
+    return project(folder, "cortex-m7", text, arena=request.param)
+
+
+def linked(firmware: Path, rule: str, used: str = ARENA_USED) -> str:
     """What the linker says against a script with the `rule`; "" if nothing."""
     (firmware / "firmware.c").write_text(FIRMWARE.replace("USED", used))
     (firmware / "own.ld").write_text(SCRIPT.replace("RULE", rule))
@@ -109,4 +118,59 @@ def test_scripts_that_fit(firmware: Path) -> None:
     """The section by its name or another one, or an arena that no program uses."""
     assert linked(firmware, NEEDS.replace("sram", "slow")) == ""
     assert linked(firmware, ".other (NOLOAD) : { *(.slow_ram) } > slow") == ""
-    assert linked(firmware, "", used="NULL") == ""
+    assert linked(firmware, "", used=ARENA_USED.replace("net_arena()", "0")) == ""
+
+
+#: Functions of a run are copied to fast memory, constants are in slow memory.
+HOT = """
+base = "{base}"
+stack = "8K"
+[[memory]]
+name = "flash"
+address = 0x00000000
+size = "1M"
+use = ["code"]
+[[memory]]
+name = "xip"
+address = 0x60000000
+size = "128K"
+speed = 8
+use = ["weights"]
+[[memory]]
+name = "itcm"
+address = 0x10000000
+size = "64K"
+use = ["hot"]
+[[memory]]
+name = "ram"
+address = 0x20000000
+size = "64K"
+use = ["arena", "data", "stack"]
+"""
+RUNS = "net_run(&model, 0, 0)"
+FAST = ".fast : { *(.aot_hot) } > fast AT> flash"
+SLOW = " .slow : { *(.ext .ext.*) } > slow"
+
+
+@pytest.fixture(scope="module", params=["cortex-m7", "rv32imac"])
+def placed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program with a model whose functions and constants have memories and sections."""
+    folder, text = tmp_path_factory.mktemp("placed"), HOT.format(base=request.param)
+    return project(folder, request.param, text, weights="section=.ext")
+
+
+def test_functions_and_constants_that_no_rule_names(placed: Path) -> None:
+    said = linked(placed, "", RUNS)
+    for section, memory, rule in (
+        (".aot_hot", "itcm at 0x10000000", ".aot_hot : { *(.aot_hot) } > itcm AT> flash"),
+        (".ext", "xip at 0x60000000", ".ext : { *(.ext) } > xip"),
+    ):
+        assert f"section {section} is not in memory {memory}" in said and rule in said, said
+    assert "section .aot_hot" in linked(placed, FAST.replace("> fast", "> ram") + SLOW, RUNS)
+    assert "section .ext" in linked(placed, FAST + SLOW.replace("> slow", "> flash"), RUNS)
+
+
+def test_functions_and_constants_in_their_memories(placed: Path) -> None:
+    """By rules of the script, or not used."""
+    assert linked(placed, FAST + SLOW, RUNS) == ""
+    assert linked(placed, "", ARENA_USED) == ""

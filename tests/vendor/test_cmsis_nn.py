@@ -21,7 +21,8 @@ from aot.options import Options
 from aot.target import load_target
 from aot.tools.run import execute, open_out
 from aot.vendor.cmsis_nn import backend
-from aot.vendor.cmsis_nn.base import BY_ROWS, Geometry
+from aot.vendor.cmsis_nn.base import Geometry
+from aot.vendor.tflite_layers import BY_ROWS
 from corpus_models import tflite_outputs
 from needs import need
 from quant_graphs import Net, quantised_values

@@ -266,7 +266,7 @@ def some_geometry(r: random.Random) -> Geometry:
     y = [(n + 2 * p - k) // s + 1 for n, k, p, s in ends]
     out = channels * r.randint(1, 4)
     weights = (out, kh, kw, channels)
-    return Geometry((1, h, w, channels), weights, (1, *y, out), stride, pad)
+    return Geometry((1, h, w, channels), weights, (1, *y, out), stride, pad, (1, 1))
 
 
 def test_scratch_is_as_large_as_the_library_says(tmp_path: Path) -> None:

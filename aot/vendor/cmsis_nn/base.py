@@ -11,7 +11,6 @@ from typing import Any
 from aot.vendor import S8, Backend, DType, Match, Pattern, tflite_layers
 
 Checks = tflite_layers.Checks
-Extents = tflite_layers.Extents
 
 HEADER = "aot_cmsis_nn.h"
 backend = Backend(
@@ -26,8 +25,6 @@ backend = Backend(
 )
 #: Channels that Helium's depthwise kernel takes at a time, and 8-bit lanes of a vector.
 CHANNEL_BLOCK, LANES = 124, 16
-#: What the parameters of a window are told of an image of few rows.
-BY_ROWS = {"x[1]": "rows", "y[1]": "one", "pad[0]": "above"}
 #: Transposed convolutions of more channels become convolutions with turned weights.
 MOST_SUMMED = 16
 
@@ -57,33 +54,14 @@ def without_zeros(*points: int) -> Checks:
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
-    """A convolution as the library is told it: extents [batch, height, width, channels] of x, of
-    the weights ([outputs, height, width, inputs of one group]) and of y; pairs are height, width.
-    """
-
-    x: Extents
-    w: Extents
-    y: Extents
-    stride: Extents
-    pad: Extents
-    dilation: Extents
+class Geometry(tflite_layers.Convolution):
+    """A convolution as the library is told it."""
 
     def as_column(self) -> Geometry:
         """The same on an image of one column in place of one row: the same bytes."""
         x, w, y = (((n, q, p, c)) for n, p, q, c in (self.x, self.w, self.y))
         pairs = (v[::-1] for v in (self.stride, self.pad, self.dilation))
         return Geometry(x, w, y, *pairs)
-
-    @property
-    def whole(self) -> bool:
-        """Whether x and weights have the same channels: there is one group."""
-        return self.w[3] == self.x[3]
-
-    @property
-    def depthwise(self) -> bool:
-        """Whether every channel has filters of its own."""
-        return self.w[3] == 1 and self.x[3] > 1
 
     def four_bits(self, simd: str) -> bool:
         """Whether the library's functions for weights of 4 bits are right: there are no groups, or,

@@ -22,13 +22,13 @@ from aot.vendor import (
     activated,
     case,
     dequantised,
+    images,
     quantised,
     quantised_values,
     tflite_layers as shared,
     wildcard,
 )
 from aot.vendor.cmsis_nn.base import (
-    BY_ROWS,
     Checks,
     average_bytes,
     declare,
@@ -54,7 +54,7 @@ def pool_fits(m: Match) -> Checks:
 
 def pool_rows(c: Recorder, m: Match, window: WindowShape) -> Any:
     """How a pool is made row by row."""
-    return c.by_windows(m.y, m.x, window, BY_ROWS)
+    return c.by_windows(m.y, m.x, window, shared.BY_ROWS)
 
 
 @average.lower
@@ -88,7 +88,7 @@ def to_maximum(c: Recorder, m: Match) -> None:
 
 
 for _pool in (average, maximum, maximum16):
-    _pool.layouts(shared.last("x", "y"))
+    _pool.layouts(images.last("x", "y"))
 
 
 # -- two operands -------------------------------------------------------------------------------
@@ -117,12 +117,7 @@ def pair_fits(m: Match) -> Checks:
 
 def to_pair(c: Recorder, m: Match) -> None:
     """Record the call of a sum or a product; y may share the memory of either operand."""
-    found = QuantisedPair.of(m)
-    params, n = c.params(**shared.pair_fields(m, found)), math.prod(m.y.shape)
-    places = [(m.y, m.a), (m.y, m.b)] if m.a.ir is not m.b.ir else [(m.y, m.a)]
-    kernel = f"aot_cmsis_nn_{found.op_type.lower()}{wide(m)}"
-    rowwise = c.by_elements(m.y, (0, 1, 2), "n")
-    c.call(kernel, m.y, m.a, m.b, params, inplace=places, status=True, macs=n, rowwise=rowwise)
+    shared.to_pair(c, m, f"aot_cmsis_nn_{m.op.op_type.lower()}{wide(m)}")
 
 
 for _pair in (add, mul):

@@ -24,6 +24,7 @@ from aot.vendor import (
     activated,
     case,
     dequantised,
+    images,
     multipliers,
     quantised,
     quantised_values,
@@ -31,7 +32,6 @@ from aot.vendor import (
     wildcard,
 )
 from aot.vendor.cmsis_nn.base import (
-    BY_ROWS,
     Checks,
     Geometry,
     declare,
@@ -61,7 +61,7 @@ matmul, matmul_turned = (
     for name, b in (("qmatmul", dequantised("b")), ("qmatmul_turned", dequantised("b", _TURNED)))
 )
 for _made in (conv, transposed):
-    _made.layouts(shared.last("x", "y"))
+    _made.layouts(images.last("x", "y"))
 
 
 def product_fits(m: Match) -> Checks:
@@ -69,17 +69,13 @@ def product_fits(m: Match) -> Checks:
 
     Where values are int16 the library has no zero points, and counts a depth in 16 bits.
     """
-    conditions = list(QuantisedProduct.checks(m, types(m)))
+    conditions = list(shared.product_fits(m, types(m)))
     yield from conditions
-    yield from QuantisedProduct.weights_symmetric(m)
-    if all(ok for ok, _ in conditions):
+    if wide(m) and all(ok for ok, _ in conditions):
         found = QuantisedProduct.of(m, TFLITE)
-        moved = found.largest << np.maximum(shared.scales(found)[1], 0)
-        yield moved.max() < 2**31, f"sums that become {moved.max()} (needs less than 2^31)"
-        if wide(m):
-            yield from without_zeros(found.x.z, found.y.z)
-            depth = math.prod(found.w.data.shape[1:])
-            yield depth < 2**16, f"{depth} products in a sum (needs less than 65536)"
+        yield from without_zeros(found.x.z, found.y.z)
+        depth = math.prod(found.w.data.shape[1:])
+        yield depth < 2**16, f"{depth} products in a sum (needs less than 65536)"
 
 
 @conv.check
@@ -87,11 +83,10 @@ def conv_fits(m: Match) -> Checks:
     """Checks of a convolution of rank 3 or 4; Helium needs more of an image of one row."""
     conditions = [*shared.images(m), *product_fits(m)]
     yield from conditions
-    pads = [int(p) for p in m.conv.attr("pads") or [0]]
-    yield 0 <= min(pads) <= max(pads) < shared.MOST_EXTENT, f"pads {pads} (need 0 or more)"
+    yield from shared.pads_fit(m)
     if all(ok for ok, _ in conditions):
         found = QuantisedProduct.of(m, TFLITE)
-        g = geometry(m, found)
+        g, pads = geometry(m, found), list(m.conv.attr("pads") or ())
         yield g.row_exact or not g.in_a_row, f"pads {pads} of one position (Helium ignores them)"
         grouped = not (g.whole or g.depthwise)
         yield not (grouped and wide(m)), f"{found.groups} groups (int16 needs 1, or one a channel)"
@@ -124,13 +119,7 @@ def transposed_fits(m: Match) -> Checks:
 def geometry(m: Match, found: QuantisedProduct) -> Geometry:
     """The convolution of a match; one row becomes one column where Helium's kernel for rows would
     be wrong."""
-    window = found.window
-    assert window is not None
-    wide = window.widened(2)
-    w = (len(found.w.data), *wide.kernel, found.w.data.shape[1])
-    made = Geometry(
-        shared.extents(m.x), w, shared.extents(m.y), wide.strides, wide.before, wide.dilations
-    )
+    made = Geometry.of(m, found)
     one = made.in_a_row and made.y[1] == 1
     return made.as_column() if one and not made.row_exact else made
 
@@ -176,18 +165,15 @@ def record(c: Recorder, m: Match, found: QuantisedProduct, g: Geometry) -> None:
     simd, turned, extra = c.target.simd, found.node.op_type == "ConvTranspose", 0
     deep = g.depthwise and not turned
     kind = "" if turned else kind_of(found, g.four_bits(simd))
-    # An axis that a convolution of one axis lacks has size 1 in `g.w`.
-    w = found.w.stored.reshape(g.w[0], g.w[3], *g.w[1:3])
-    shape, w = (1, *g.w[1:3], g.w[0]) if deep else g.w, w.transpose(0, 2, 3, 1)
+    shape = (1, *g.w[1:3], g.w[0]) if deep else g.w
     kernel, size = f"conv{kind}", g.bytes(simd, kind)
     if deep:
         kernel, size = f"depthwise{kind}", g.depthwise_bytes(simd, kind)
-        w = w[..., 0].transpose(1, 2, 0)
     elif turned:
         kernel, (size, extra) = "transposed", g.transposed_bytes(simd)
     window, rowwise = found.window, None
     if window is not None and not turned and g.by_rows:
-        rowwise = c.by_windows(m.y, m.x, window, BY_ROWS)
+        rowwise = c.by_windows(m.y, m.x, window, shared.BY_ROWS)
         # Rows of windows of one row may be taken by another kernel than the whole image.
         size = max(size, 0 if deep or not rowwise else g.of_row().bytes(simd, kind))
     last = {"turned": extra} if turned else {"dilation": g.dilation}
@@ -202,10 +188,8 @@ def record(c: Recorder, m: Match, found: QuantisedProduct, g: Geometry) -> None:
         **last,
     )
     # Depthwise convolutions of int16 take a bias of 64 bits.
-    bias = found.bias.astype(np.int64 if deep and kind == "16" else np.int32)
-    channels = (np.ascontiguousarray(np.broadcast_to(s, (g.w[0],))) for s in shared.scales(found))
-    named = zip((stored(w, kind), bias, *channels), ("w", "b", "mult", "shift"), strict=True)
-    consts = [c.const(data, name) for data, name in named]
+    bias = np.int64 if deep and kind == "16" else np.int32
+    consts = shared.constants(c, found, stored(g.weights(found, deep), kind), bias)
     macs = math.prod(m.x.shape if turned else m.y.shape)
     macs *= math.prod(g.w[:3] if turned else g.w[1:])
     operands = (m.y, m.x, *consts, c.scratch(size + extra), params)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from functools import cache
 
-from aot.vendor import Layout, Match, Recorder, ValueRef, copy_part, copy_permuted
+from aot.vendor import Layout, Match, Recorder, ValueRef, strided_copy
 from aot.vendor.dnnl.base import BLOCKS, backend, blocks, declare, floats
 
 Checks = Iterator[tuple[bool, str]]
@@ -55,7 +55,7 @@ def between(m: Match) -> Checks:
 def to_copy(c: Recorder, m: Match) -> None:
     """Record a copy of x to y with permuted axes; without `perm` the axes are reversed."""
     rank = int(m.x.rank)
-    copy_permuted(c, m.y, m.x, m.x.shape, m.root.attr("perm") or range(rank)[::-1])
+    strided_copy.copy_permuted(c, m.y, m.x, m.x.shape, m.root.attr("perm") or range(rank)[::-1])
 
 
 concat = declare("concat", ("xs",), lambda op, xs: op.Concat(xs, _optional=-1))
@@ -110,4 +110,4 @@ def to_views(c: Recorder, m: Match) -> None:
     if math.prod(shape[:axis]) == 1 and c.concat_view(m.y, parts, [row * s for s in starts]):
         return
     for part, start in zip(parts, starts, strict=True):
-        copy_part(c, m.y, part, axis, start)
+        strided_copy.copy_part(c, m.y, part, axis, start)

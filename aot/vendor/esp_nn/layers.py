@@ -27,6 +27,7 @@ from aot.vendor import (
     UsageError,
     WindowShape,
     activated,
+    images,
     quantised,
     tflite_layers as shared,
     wildcard,
@@ -36,8 +37,6 @@ from aot.vendor.esp_nn.scratch import VARIANTS, C, Geometry
 Checks = shared.Checks
 TYPES = (S8,)
 HEADER = "aot_esp_nn.h"
-#: What the parameters of a window are told of an image of few rows.
-BY_ROWS = {"x[1]": "rows", "y[1]": "one", "pad[0]": "above"}
 #: How many times as long as portable C the library's plain C takes on RISC-V, at least.
 SLOWER = 2.0
 
@@ -46,15 +45,12 @@ SLOWER = 2.0
 
 
 def product_fits(m: Match) -> Checks:
-    """Checks of every product: int8, symmetric weights, sums that stay in 32 bits when shifted."""
-    conditions = list(QuantisedProduct.checks(m, TYPES))
+    """Checks of every product of int8."""
+    conditions = list(shared.product_fits(m, TYPES))
     yield from conditions
-    yield from QuantisedProduct.weights_symmetric(m)
     if all(ok for ok, _ in conditions):
-        found = QuantisedProduct.of(m, TFLITE)
-        moved = found.largest << np.maximum(shared.scales(found)[1], 0)
-        yield moved.max() < 2**31, f"sums that become {moved.max()} (needs less than 2^31)"
-        longest = max(len(found.w.data), math.prod(found.w.data.shape[1:]))
+        data = QuantisedProduct.of(m, TFLITE).w.data
+        longest = max(len(data), math.prod(data.shape[1:]))
         yield longest < 2**16, f"{longest} outputs or products in a sum (needs less than 65536)"
 
 
@@ -62,47 +58,32 @@ def conv_fits(m: Match) -> Checks:
     """Checks of a convolution of rank 3 or 4: one group or filters per channel, no dilations."""
     conditions = [*shared.images(m), *product_fits(m)]
     yield from conditions
-    pads = [int(p) for p in m.conv.attr("pads") or [0]]
-    yield 0 <= min(pads) <= max(pads) < shared.MOST_EXTENT, f"pads {pads} (need 0 or more)"
+    yield from shared.pads_fit(m)
     if all(ok for ok, _ in conditions):
-        found = QuantisedProduct.of(m, TFLITE)
-        g, window = geometry(m, found), found.window
-        whole = g.w[3] == g.x[3]
-        yield whole or g.depthwise, f"{found.groups} groups (needs 1, or one a channel)"
-        plain = window is not None and max(window.dilations) == 1
-        yield plain, f"dilations {list(window.dilations) if window else []} (need to be 1)"
+        found, pads = QuantisedProduct.of(m, TFLITE), list(m.conv.attr("pads") or ())
+        g = Geometry.of(m, found)
+        yield g.whole or g.depthwise, f"{found.groups} groups (needs 1, or one a channel)"
+        yield max(g.dilation) == 1, f"dilations {list(g.dilation)} (need to be 1)"
         # The library's function for windows of one position knows no padding.
         one = math.prod(g.w[1:3]) == 1 and not g.depthwise
         yield not (one and any(pads)), f"pads {pads} of one position (need to be 0)"
 
 
-def geometry(m: Match, found: QuantisedProduct) -> Geometry:
-    """The convolution of a match."""
-    assert found.window is not None
-    wide = found.window.widened(2)
-    w = (len(found.w.data), *wide.kernel, found.w.data.shape[1])
-    return Geometry(shared.extents(m.x), w, shared.extents(m.y), wide.strides, wide.before)
-
-
 def to_conv(variant: str, c: Recorder, m: Match) -> None:
-    """Record the call of a convolution; weights become [outputs, height, width, inputs], of a
-    depthwise one [height, width, outputs]."""
+    """Record the call of a convolution."""
     found = QuantisedProduct.of(m, TFLITE)
-    g = geometry(m, found)
-    w = found.w.stored.reshape(g.w[0], g.w[3], *g.w[1:3]).transpose(0, 2, 3, 1)
+    g, rowwise = Geometry.of(m, found), None
     kernel, size = "conv", g.bytes(variant)
     if g.depthwise:
-        kernel, size, w = "depthwise", g.depthwise_bytes(variant), w[..., 0].transpose(1, 2, 0)
+        kernel, size = "depthwise", g.depthwise_bytes(variant)
     params = c.params(
         x=g.x, w=g.w, y=g.y, **shared.ends(found), stride=g.stride, pad=g.pad, bytes=size
     )
-    channels = (np.ascontiguousarray(np.broadcast_to(s, (g.w[0],))) for s in shared.scales(found))
-    parts = (np.ascontiguousarray(w), found.bias.astype(np.int32), *channels)
-    named = zip(parts, ("w", "b", "mult", "shift"), strict=True)
-    operands = (m.y, m.x, *(c.const(data, name) for data, name in named), c.scratch(size), params)
-    assert found.window is not None
-    # Images of few rows want other amounts of scratch.
-    rowwise = c.by_windows(m.y, m.x, found.window, BY_ROWS) if variant == C else None
+    consts = shared.constants(c, found, g.weights(found, g.depthwise), np.int32)
+    # Images of few rows want other amounts of scratch than plain C, which wants none.
+    if variant == C and found.window is not None:
+        rowwise = c.by_windows(m.y, m.x, found.window, shared.BY_ROWS)
+    operands = (m.y, m.x, *consts, c.scratch(size), params)
     macs = math.prod(m.y.shape) * math.prod(g.w[1:])
     c.call(f"aot_esp_nn_{kernel}", *operands, status=True, macs=macs, rowwise=rowwise)
 
@@ -149,7 +130,7 @@ def to_maximum(variant: str, c: Recorder, m: Match) -> None:
 def _pool(c: Recorder, m: Match, name: str, window: WindowShape, limits: tuple[int, int]) -> None:
     """Record the call of a pool."""
     params = c.params(**shared.pool_fields(m, window, limits))
-    rowwise = c.by_windows(m.y, m.x, window, BY_ROWS)
+    rowwise = c.by_windows(m.y, m.x, window, shared.BY_ROWS)
     c.call(f"aot_esp_nn_{name}", m.y, m.x, params, status=True, rowwise=rowwise)
 
 
@@ -168,11 +149,7 @@ def pair_fits(m: Match) -> Checks:
 
 def to_pair(variant: str, c: Recorder, m: Match) -> None:
     """Record the call of a sum or a product; y may share the memory of either operand."""
-    found = QuantisedPair.of(m)
-    params, n = c.params(**shared.pair_fields(m, found)), math.prod(m.y.shape)
-    places = [(m.y, m.a), (m.y, m.b)] if m.a.ir is not m.b.ir else [(m.y, m.a)]
-    kernel, rowwise = f"aot_esp_nn_{found.op_type.lower()}", c.by_elements(m.y, (0, 1, 2), "n")
-    c.call(kernel, m.y, m.a, m.b, params, inplace=places, status=True, macs=n, rowwise=rowwise)
+    shared.to_pair(c, m, f"aot_esp_nn_{m.op.op_type.lower()}")
 
 
 def to_softmax(variant: str, c: Recorder, m: Match) -> None:
@@ -205,7 +182,7 @@ def backend_for(variant: str) -> Backend:
         folder=Path(__file__).parent,
         configure=configured,
     )
-    ends, pair = shared.last("x", "y"), QuantisedPair
+    ends, pair = images.last("x", "y"), QuantisedPair
     pool = OP.MaxPool(wildcard("x"))
     for name, graph, check, lower, layouts, cases in (
         ("qconv", QuantisedProduct.conv_pattern(), conv_fits, to_conv, ends,

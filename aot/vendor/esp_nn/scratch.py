@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from aot.vendor import tflite_layers as shared
+from aot.vendor import tflite_layers
 
 #: The library's variants: plain C for any core, and those with assembly.
 C, S3, P4 = VARIANTS = ("c", "esp32s3", "esp32p4")
@@ -22,21 +22,8 @@ def _up(value: int, multiple: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
-    """A convolution as the library is told it: extents [batch, height, width, channels] of x, of
-    the weights ([outputs, height, width, inputs of one group]) and of y; pairs are height, width.
-    """
-
-    x: shared.Extents
-    w: shared.Extents
-    y: shared.Extents
-    stride: shared.Extents
-    pad: shared.Extents
-
-    @property
-    def depthwise(self) -> bool:
-        """Whether every channel has filters of its own."""
-        return self.w[3] == 1 and self.x[3] > 1
+class Geometry(tflite_layers.Convolution):
+    """A convolution as the library is told it."""
 
     def bytes(self, variant: str) -> int:
         """Scratch of esp_nn_conv_s8."""
