@@ -67,12 +67,16 @@ def section_checks(name: str, target: Target, needs: Needs, section: str) -> str
         for m in (placed.arena, *placed.others)
         if m.section
     ]
-    if placed.hot is not None:
-        copied = f" AT> {placed.code.name}"
-        found.append((f"{name}_execute", placed.hot.section or HOT_CODE, placed.hot, "", copied))
     if section and placed.weights != placed.code:
         found.append((f"{name}_weights", section, placed.weights, "", ""))
-    return "".join(
+    known = ""
+    if placed.hot is not None:
+        # Functions have no name to ask for. GNU ld defines this one for every section of an image,
+        # and what no rule names becomes a section of the same name.
+        rule, copied = placed.hot.section or HOT_CODE, f" AT> {placed.code.name}"
+        found.append((f".startof.{rule}", rule, placed.hot, "", copied))
+        known = f"EXTERN(.startof.{rule})\n"
+    return known + "".join(
         _CHECK.format(
             symbol=symbol,
             section=rule,

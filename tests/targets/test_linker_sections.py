@@ -148,7 +148,7 @@ size = "64K"
 use = ["arena", "data", "stack"]
 """
 RUNS = "net_run(&model, 0, 0)"
-FAST = ".fast : { *(.aot_hot) } > fast AT> flash"
+FAST = ".aot_hot : { *(.aot_hot) } > fast AT> flash"
 SLOW = " .slow : { *(.ext .ext.*) } > slow"
 
 
@@ -173,4 +173,5 @@ def test_functions_and_constants_that_no_rule_names(placed: Path) -> None:
 def test_functions_and_constants_in_their_memories(placed: Path) -> None:
     """By rules of the script, or not used."""
     assert linked(placed, FAST + SLOW, RUNS) == ""
+    assert linked(placed, FAST.replace(".aot_hot :", ".other :") + SLOW, RUNS) == ""
     assert linked(placed, "", ARENA_USED) == ""
