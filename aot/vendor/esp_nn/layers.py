@@ -211,7 +211,10 @@ def backend_for(variant: str) -> Backend:
 
 
 def configured(said: BackendOptions) -> Backend:
-    """The backend as the user asks for it: `esp_nn:esp32p4` is for that variant's scratch."""
+    """The backend as the user asks for it: `esp_nn:esp32p4` is for that variant's scratch.
+
+    Raises UsageError if there is no such variant.
+    """
     variant = said.config or C
     if variant not in VARIANTS:
         raise UsageError(
