@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import resource
 import shutil
 import subprocess
@@ -29,6 +28,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from page import write_page
+from ran import Ran
 from rows import Row, environments, rows
 
 HERE = Path(__file__).parent
@@ -37,10 +37,6 @@ AOTC = Path(sys.executable).parent / "aotc"
 GIB = 1 << 30
 # A CUDA build of torch maps far more than it uses, so that makers have no limit of address space.
 LIMITS = {"make": (900, 0), "compile": (900, 12 * GIB), "build": (1200, 0), "verify": (900, 0)}
-# What the first line of an error of aotc never starts with: notes come before the error.
-NOTES = ("note:", "warning:", "hint:", "INFO")
-# The line of a traceback that names the exception; its message may go on behind it.
-RAISED = re.compile(r"[\w.]+(Error|Exception|Exit|Interrupt)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +49,6 @@ class Result:
     message: str
     seconds: float
     dims: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A process: its exit status (None: it ran out of time) and what it printed."""
-
-    status: int | None
-    out: str
-    err: str
-
-    def line(self) -> str:
-        """The line that names the exception, else the first of stderr, else the last of stdout."""
-        lines = [s.strip() for s in self.err.splitlines() if s.strip()]
-        if any(s.startswith("Traceback") for s in lines):
-            return next((s for s in reversed(lines) if RAISED.match(s)), lines[-1])
-        said = [s for s in lines if not s.startswith(NOTES)]
-        return (said or self.out.strip().splitlines()[-1:] or ["nothing was printed"])[0]
 
 
 def run(step: str, command: list[str], text: str = "") -> Ran:
