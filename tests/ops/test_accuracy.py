@@ -73,3 +73,21 @@ def test_errors_beside_those_of_onnxruntime(
         want = exact(name, feeds[f"{name}_x"])
         one, two = (np.sqrt(((np.asarray(y)[0] - want) ** 2).mean()) for y in (own, other))
         assert one <= times.get(name, 1.1) * two, (name, one / two)
+
+
+def test_a_product_of_long_sums_errs_as_much_as_that_of_onnxruntime(tmp_path: Path) -> None:
+    """12544 products are summed in runs: Mask R-CNN's first layer behind its regions is so long."""
+    deep, columns = 12544, 512
+    w = (RNG.standard_normal((deep, columns)) / deep**0.5).astype(np.float32)
+    nodes = [("MatMul", f"{k} w", f"{k}_y") for k in "ab"]
+    shapes = {"a": (1, deep), "b": (8, deep)}
+    model = graphs.model(
+        nodes, shapes, {f"{k}_y": (n, columns) for k, (n, _) in shapes.items()}, {"w": w}
+    )
+    feeds = {k: np.maximum(RNG.standard_normal(s), 0).astype(np.float32) for k, s in shapes.items()}
+    theirs = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    ours = aot.compile(model, tmp_path / "out", target="x86-64-v2").load()(*feeds.values())
+    for x, other, own in zip(feeds.values(), theirs, ours, strict=True):
+        want = x.astype(np.float64) @ w
+        one, two = (np.sqrt(((np.asarray(y) - want) ** 2).mean()) for y in (own, other))
+        assert one <= 1.1 * two, one / two
