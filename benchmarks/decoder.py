@@ -29,8 +29,9 @@ import onnxruntime as ort
 import aot
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from decoders import LENGTH, PAST, gpt2
 from kernels import peak
+
+from decoders import LENGTH, PAST, gpt2
 
 LAYERS, HEADS, SIZE, WORDS, PLACES = 12, 12, 768, 50257, 1024
 LARGE = {"layers": 22, "heads": 16, "size": 1280, "words": 50257, "places": 1024}
