@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -278,7 +279,7 @@ def _quoted(definition: str) -> str:
 
 def _find(v: Vendor) -> str:
     """CMake that looks for a vendor's library, and tells who needs it if it is not there."""
-    advice = ctext.plain(v.hint).replace("$", "")
+    advice = " ".join(map(ctext.plain, textwrap.wrap(v.hint, ctext.MAX_COMMENT))).replace("$", "")
     vendor = ctext.ident(v.parts.vendor)
     instead = "" if v.parts.reason else f" Or -D{switch(vendor)}=OFF: portable C instead."
     included = f'  include("${{CMAKE_CURRENT_LIST_DIR}}/{v.find}")\n'

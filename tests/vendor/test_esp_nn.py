@@ -241,6 +241,21 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     assert "has no esp_nn_fully_connected_per_ch_s8" in configured(tmp_path, place)
     (place / "include" / "esp_nn.h").write_text(text)
     assert "but no sources in ../src" in configured(tmp_path, place)
+    (place / "idf_component.yml").write_text('version: "2.0.1"\n')
+    said = configured(tmp_path, Path("root"))
+    assert f"ESP-NN 2.0.1 in {place} does not fit (needs 1.2)." in said, said
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "add_library(esp-nn INTERFACE)\nset(CONFIG_NN_SKIP_NUDGE y)",
+        "add_library(esp-nn STATIC p.c)\ntarget_compile_definitions(esp-nn PRIVATE SKIP_NUDGE)",
+        'add_library(esp-nn INTERFACE)\nset(CMAKE_C_FLAGS "-DCONFIG_NN_SKIP_NUDGE")',
+    ],
+)
+def test_a_library_that_rounds_otherwise(before: str, tmp_path: Path) -> None:
+    assert "CONFIG_NN_SKIP_NUDGE, which rounds otherwise" in configured(tmp_path, None, before)
 
 
 def test_where_the_library_is_found(tmp_path: Path) -> None:
