@@ -30,8 +30,7 @@ from aot.emit_c.spelling import (
     step,
 )
 from aot.emit_c.titles import title
-from aot.errors import InternalError
-from aot.ir.program import Arg, Body, Call, Role, Source, Wire
+from aot.ir.program import Body, Call, Role, Source, Wire
 from aot.ir.rows import STREAMED
 
 
@@ -134,9 +133,7 @@ def _place(spelling: Spelling, call: Call, index: int, offset: int = 0) -> str:
     InternalError if the argument is no tensor. A table of constants has elements of its own type,
     and the arrays of a body's operands have pointers to bytes, so constants get a cast.
     """
-    arg = call.args[index]
-    if not isinstance(arg, Arg):
-        raise InternalError(f"argument {index} of {call.kernel} is no tensor")
+    arg = call.tensor(index)
     text = pointer(spelling, replace(arg, offset=arg.offset + offset))
     base = spelling.program.tensors[spelling.program.base(arg.tensor)[0]]
     return f"(const unsigned char *){text}" if base.role is Role.CONST else text

@@ -55,8 +55,7 @@ def passed(program: Program, call: Call) -> list[str]:
     the source, bits of the longest code."""
     made: list[int] = []
     for fetch in call.fetches:
-        source = call.args[fetch.source]
-        assert isinstance(source, Arg)
+        source = call.tensor(fetch.source)
         made += [] if made else [fetch.split.units, fetch.step]
         made += [fetch.nbytes, program.tensors[source.tensor].nbytes, fetch.longest]
     return [str(n) for n in made]

@@ -176,10 +176,9 @@ def _pushed(program: Program) -> dict[str, object]:
         return {}
     tensor, call = program.tensors[program.pushed], program.calls[0]
     assert call.params is not None
-    assert call.rowwise is not None
     # The first call is the one that takes rows, so its parameters are sizes of the input.
     size: dict[str, Any] = dict(call.params.fields)
-    height, lines = call.rowwise.height, f"[{size['c']}]" if size["c"] > 1 else ""
+    height, lines = call.by_rows.height, f"[{size['c']}]" if size["c"] > 1 else ""
     return {
         "rows": height,
         "row_bytes": tensor.nbytes // height,

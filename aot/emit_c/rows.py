@@ -199,8 +199,7 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     Fields of the parameters that depend on the row are set in a copy `p`; the rest stays constant.
     """
     call = spelling.program.calls[index]
-    rowwise = call.rowwise
-    assert rowwise is not None
+    rowwise = call.by_rows
     given = given_call(spelling.program, call, rowwise)
     function, params = row_wrapper(spelling, given)
     lines = _first(rowwise)
@@ -382,8 +381,7 @@ def _window(
     """
     window, memory = rowwise.window, call.args[-1]
     assert window is not None
-    arg = call.args[window.arg]
-    assert isinstance(arg, Arg)
+    arg = call.tensor(window.arg)
     root, offset = spelling.program.base(arg.tensor)
     first = _first_row(window)
     rest = [first, str(rowwise.span), str(window.height)]

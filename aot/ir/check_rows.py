@@ -135,8 +135,7 @@ def _play_segment(play: _Play, segment: Segment) -> None:
     play.makers = {}
     for index in range(segment.first, segment.last + 1):
         call = play.program.calls[index]
-        made = call.args[0]
-        assert isinstance(made, Arg)
+        made = call.tensor(0)
         root, part = _part(play, call, made)
         others = play.makers.setdefault(root, {})
         for other in others.values():
@@ -145,9 +144,8 @@ def _play_segment(play: _Play, segment: Segment) -> None:
         others[index] = part
     for index in segment.steps:
         call = play.program.calls[index]
-        assert call.rowwise is not None
-        play.calls.append(_step(play, call, call.rowwise, done[index]))
-        play.written.update((index, row) for row in _result(call.rowwise, done[index]))
+        play.calls.append(_step(play, call, call.by_rows, done[index]))
+        play.written.update((index, row) for row in _result(call.by_rows, done[index]))
         done[index] += 1
 
 
@@ -209,8 +207,7 @@ def _check_copies(play: _Play, call: Call, rowwise: Rowwise) -> None:
     if not rowwise.together or window is None:
         return
     reach = (window.taps - 1) * window.dilation + 1 + (rowwise.batch - 1) * window.stride
-    image, memory = call.args[window.arg], call.args[-1]
-    assert isinstance(image, Arg)
+    image, memory = call.tensor(window.arg), call.args[-1]
     own = play.program.tensors[memory.tensor] if isinstance(memory, Arg) else None
     wanted = play.program.tensors[image.tensor].nbytes // window.height * reach
     fits = own is not None and own.role is Role.SCRATCH and own.nbytes >= wanted
@@ -227,8 +224,7 @@ def _rows_of(play: _Play, call: Call, rowwise: Rowwise, index: int, step: int) -
 
     InternalError if `rowwise` does not say which rows.
     """
-    window, arg = rowwise.window, call.args[index]
-    assert isinstance(arg, Arg)
+    window, arg = rowwise.window, call.tensor(index)
     role = _root(play.program, arg.tensor).role
     pieces = max([1, *(p.count for p in rowwise.planes if p.arg == index)])
     if window is not None and index == window.arg:

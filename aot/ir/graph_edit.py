@@ -14,6 +14,7 @@ from aot.ir.graph_nodes import (
     NAME_KEY,
     OFFSET_KEY,
     graph_of,
+    maker_of,
     set_type,
     shape_of,
     subgraphs,
@@ -146,8 +147,7 @@ class Editor:
             hint=hint,
             domain=like.domain,
         )
-        made = value.producer()
-        assert made is not None
+        made = maker_of(value)
         # Messages and reports speak of the node that the user knows.
         made.name = like.name
         made.metadata_props.update(like.metadata_props)

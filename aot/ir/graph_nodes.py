@@ -152,6 +152,14 @@ def operand(node: ir.Node, index: int) -> ir.Value:
     return value
 
 
+def maker_of(value: ir.Value) -> ir.Node:
+    """The node that computes the value; ValueError for an input or a constant."""
+    node = value.producer()
+    if node is None:
+        raise ValueError(f"no node computes {value.name}")
+    return node
+
+
 def graph_of(node: ir.Node) -> ir.Graph:
     """The graph that holds the node; ValueError for a node that was taken out of its graph."""
     if not isinstance(node.graph, ir.Graph):
@@ -180,6 +188,14 @@ def array(value: ir.Value | None) -> Array | None:
     """The elements of a constant value, None for others."""
     tensor = constant(value)
     return None if tensor is None else tensor.numpy()
+
+
+def elements_of(value: ir.Value | None) -> Array:
+    """The elements of a constant value; ValueError for others."""
+    data = array(value)
+    if data is None:
+        raise ValueError(f"{value.name if value else 'an absent operand'} is no constant")
+    return data
 
 
 def set_type(value: ir.Value, dtype: int, shape: tuple[int, ...]) -> None:

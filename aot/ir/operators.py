@@ -451,6 +451,14 @@ def trait_of(node: ir.Node, kind: type[T]) -> T | None:
     return None if found is None else found.trait(kind)
 
 
+def required_trait(node: ir.Node, kind: type[T]) -> T:
+    """The trait of `node` that its operator must have; ValueError if it has none of this kind."""
+    found = trait_of(node, kind)
+    if found is None:
+        raise ValueError(f"{node.op_type} has no trait {kind.__name__}")
+    return found
+
+
 def operand_names(node: ir.Node) -> tuple[str, ...]:
     """What the record of a node's operator calls each of its inputs; none without a record."""
     found = operator_of(node)

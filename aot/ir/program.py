@@ -11,6 +11,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from aot.errors import InternalError
 from aot.ir import layout as lay
 from aot.ir.deferred import Constant
 from aot.ir.dtypes import DType
@@ -274,6 +275,20 @@ class Call:
     splits: tuple[Split, ...] = ()
     blocks: Split | None = None
     fetches: tuple[Fetch, ...] = ()
+
+    @property
+    def by_rows(self) -> Rowwise:
+        """How the call makes one row of its result; InternalError if it cannot."""
+        if self.rowwise is None:
+            raise InternalError(f"{self.kernel} makes no rows")
+        return self.rowwise
+
+    def tensor(self, index: int) -> Arg:
+        """Argument `index`, a tensor's; InternalError if it is none."""
+        arg = self.args[index]
+        if not isinstance(arg, Arg):
+            raise InternalError(f"argument {index} of {self.kernel} is no tensor")
+        return arg
 
     def pointers(self) -> Iterator[Arg]:
         """The pointer arguments, in order."""

@@ -15,7 +15,17 @@ import numpy as np
 from aot.errors import AotError, UnsupportedError, raise_all
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, graphs
-from aot.ir.graph_nodes import TEXT, TEXTS, attribute, original_name, set_type, shape_of, title
+from aot.ir.graph_nodes import (
+    TEXT,
+    TEXTS,
+    attribute,
+    graph_of,
+    maker_of,
+    original_name,
+    set_type,
+    shape_of,
+    title,
+)
 from aot.ir.node_traits import is_view
 from aot.ir.operators import Interface
 from aot.ir.string_rows import encode
@@ -138,8 +148,7 @@ class Strings:
         made = self.editor(node).node(
             op_type, inputs, attributes, before=node, shape=shape, dtype=kind
         )
-        producer = made.producer()
-        assert producer is not None
+        producer = maker_of(made)
         producer.domain = domain
         return made
 
@@ -151,8 +160,7 @@ class Strings:
 
     def editor(self, node: ir.Node) -> Editor:
         """The editor of the node's graph."""
-        assert node.graph is not None
-        return Editor(node.graph)
+        return Editor(graph_of(node))
 
     def ints(self, node: ir.Node, values: Sequence[int]) -> ir.Value:
         """A constant of int64 in the node's graph."""

@@ -16,7 +16,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.ir.node_traits import adds_bias
-from aot.ir.operators import Interface, Linear, operators, trait_of
+from aot.ir.operators import Interface, Linear, operators, required_trait
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 from aot.normalise.quantised.affine import absorb_quantised
@@ -139,8 +139,7 @@ def _folded(
     Weights stay as they are where every scale is 1. Scaled weights must be finite in their own
     type.
     """
-    channels, trait = scale.size, trait_of(linear, Linear)
-    assert trait is not None
+    channels, trait = scale.size, required_trait(linear, Linear)
     if any(attribute(linear, name, 1.0) != 1.0 for name in ("alpha", "beta")):
         return None
     if bias is not None and (bias.size not in (1, channels) or bias.shape[:-1] not in ((), (1,))):

@@ -20,7 +20,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import NAN_ROWS, attribute, is_typed, operand, shape_of
+from aot.ir.graph_nodes import NAN_ROWS, attribute, is_typed, maker_of, operand, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.attention_forms import LOW, reshaped, transposed
 from aot.normalise.recognise_activations import factors, scalar
@@ -220,10 +220,8 @@ def _replace(
     inputs = [q, k, value] if mask is None else [q, k, value, _bias(edit, product, mask)]
     shape = (*shape_of(q)[:3], shape_of(value)[3])
     y = edit.node("Attention", inputs, {"scale": scale}, before=product, shape=shape)
-    made = y.producer()
-    assert made is not None
     # A row whose keys are all masked is NaN in the pattern: Attention must give NaN there, too.
-    made.metadata_props[NAN_ROWS] = "1"
+    maker_of(y).metadata_props[NAN_ROWS] = "1"
     if shape != shape_of(product.outputs[0]):
         y = reshaped(edit, product, y, shape_of(product.outputs[0]))
     edit.substitute(product, y)

@@ -18,7 +18,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import array, attribute, dtype_of, set_type, shape_of
+from aot.ir.graph_nodes import array, attribute, dtype_of, operand, set_type, shape_of
 from aot.load.options import LoadOptions
 
 HEADS_INSIDE = (0, 2, 1, 3)
@@ -45,9 +45,7 @@ def _is_causal(node: ir.Node) -> bool:
     others = [attribute(node, f"{side}_window_size", -1) for side in ("left", "right")]
     if mask is None or _input(node, 6) is not None or attribute(node, "is_causal", 0):
         return False
-    q, k = _input(node, 0), _input(node, 1)
-    assert q is not None and k is not None
-    rows, keys = shape_of(q)[2], shape_of(k)[2]
+    rows, keys = shape_of(operand(node, 0))[2], shape_of(operand(node, 1))[2]
     whole = mask.ndim >= 2 and mask.shape[-2:] == (rows, keys) and 0 < rows <= keys
     if not whole or max(others) >= 0 or len(node.outputs) > 1 or mask.dtype.kind != "f":
         return False
@@ -57,9 +55,7 @@ def _is_causal(node: ir.Node) -> bool:
 
 def _order(edit: Editor, node: ir.Node) -> None:
     """The order of keys instead of the mask."""
-    q, k = node.inputs[:2]
-    assert q is not None and k is not None
-    (batch, _, rows, _), keys = shape_of(q), shape_of(k)[2]
+    (batch, _, rows, _), keys = shape_of(operand(node, 0)), shape_of(operand(node, 1))[2]
     edit.set_input(node, 3, None)
     if keys != rows:
         edit.set_input(node, 6, edit.const(np.full(batch, keys, np.int64), f"{node.name}_keys"))
@@ -72,11 +68,9 @@ def _input(node: ir.Node, index: int) -> ir.Value | None:
 
 def _is_canonical(node: ir.Node) -> bool:
     """Whether Q has rank 4, and neither past keys come in nor present ones go out."""
-    q = _input(node, 0)
-    assert q is not None
     past = _input(node, 4) is not None
     kept = any(o.name for o in node.outputs[1:3])
-    return len(shape_of(q)) == 4 and not past and not kept
+    return len(shape_of(operand(node, 0))) == 4 and not past and not kept
 
 
 def _places_known(node: ir.Node) -> bool:
@@ -115,8 +109,7 @@ def _rewrite(edit: Editor, node: ir.Node) -> None:
     """Replace `node` by a canonical Attention: heads on an axis of their own, past keys joined in
     front.
     """
-    q, k, v = node.inputs[:3]
-    assert q is not None and k is not None and v is not None
+    q, k, v = (operand(node, i) for i in range(3))
     flat = len(shape_of(q)) == 3
     heads = int(attribute(node, "q_num_heads", 0)) if flat else shape_of(q)[1]
     kv_heads = int(attribute(node, "kv_num_heads", 0)) if flat else shape_of(k)[1]

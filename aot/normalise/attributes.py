@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import SAME, array, attribute, shape_of
+from aot.ir.graph_nodes import SAME, array, attribute, operand, shape_of
 from aot.ir.node_traits import axes_of, axes_operands, kernel_place
 from aot.ir.operators import AxisOf, Interface, Window, trait_of
 from aot.load.options import LoadOptions
@@ -49,8 +49,7 @@ def _drop_absent(edit: Editor, node: ir.Node) -> None:
 
 def rank_of(node: ir.Node) -> int:
     """Axes of operand 0."""
-    assert node.inputs[0] is not None
-    return len(shape_of(node.inputs[0]))
+    return len(shape_of(operand(node, 0)))
 
 
 def _axis(edit: Editor, node: ir.Node, name: str, rule: AxisOf, index: int) -> None:
@@ -80,8 +79,7 @@ def _window(edit: Editor, node: ir.Node) -> None:
     auto = str(attribute(node, "auto_pad", "NOTSET"))
     if auto in SAME:
         # SAME pads depend on the size of the input, which is known here.
-        assert node.inputs[0] is not None
-        sizes = shape_of(node.inputs[0])[2:]
+        sizes = shape_of(operand(node, 0))[2:]
         pads = same_pads(sizes, kernel, strides, dilations, upper=auto == "SAME_UPPER")
     elif auto == "VALID":
         pads = [0] * (2 * rank)

@@ -12,7 +12,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.graph_nodes import array, attribute, operand, shape_of
 from aot.ir.node_traits import stored_as_given
 from aot.load.options import LoadOptions
 
@@ -33,17 +33,16 @@ def gemm(edit: Editor, options: LoadOptions) -> None:
 def _weights(edit: Editor, node: ir.Node) -> None:
     """Multiply constant weights of a Gemm by alpha and store them as transB would have them."""
     weights, alpha = array(node.inputs[1]), float(attribute(node, "alpha", 1.0))
-    assert node.inputs[1] is not None
     if weights is None or weights.dtype.kind != "f":
         return
     transposed = bool(attribute(node, "transB", 0))
     # Weights that another node reads as they are would be stored twice.
-    if alpha == 1.0 and (not transposed or stored_as_given(node.inputs[1])):
+    if alpha == 1.0 and (not transposed or stored_as_given(operand(node, 1))):
         return
     new = weights.T if transposed else weights
     if alpha != 1.0:
         new = (new.astype(np.float64) * alpha).astype(weights.dtype)
-    value = edit.const(new, f"{node.name}_w", node.inputs[1].dtype)
+    value = edit.const(new, f"{node.name}_w", operand(node, 1).dtype)
     edit.set_input(node, 1, value)
     edit.drop_attribute(node, "transB")
     edit.drop_attribute(node, "alpha")

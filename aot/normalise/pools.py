@@ -68,11 +68,10 @@ def _round_down(edit: Editor, node: ir.Node) -> None:
     if not attribute(node, "ceil_mode", 0):
         edit.drop_attribute(node, "ceil_mode")
         return
-    assert node.inputs[0] is not None
     kernel, strides = list(attribute(node, "kernel_shape")), list(attribute(node, "strides"))
     dilations, pads = list(attribute(node, "dilations")), list(attribute(node, "pads"))
     rank = len(kernel)
-    sizes, results = shape_of(node.inputs[0])[2:], shape_of(node.outputs[0])[2:]
+    sizes, results = shape_of(operand(node, 0))[2:], shape_of(node.outputs[0])[2:]
     for i in range(rank):
         reach = (results[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1
         # Rows that ceil_mode adds at the end, beyond what the pads give.

@@ -16,8 +16,8 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, graphs
-from aot.ir.graph_nodes import Array, array, attribute, constant, shape_of
-from aot.ir.operators import Linear, trait_of
+from aot.ir.graph_nodes import Array, array, attribute, constant, elements_of, operand, shape_of
+from aot.ir.operators import Linear, required_trait, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.transposes import turns_axes
 from aot.shapes.limits import SMALL_ELEMENTS
@@ -31,8 +31,7 @@ def share_constants(model: ir.Model) -> None:
     for graph in graphs(model):
         first: dict[tuple[object, ...], list[ir.Value]] = {}
         for value in _large(graph):
-            data = array(value)
-            assert data is not None
+            data = elements_of(value)
             known = first.setdefault((value.dtype, data.shape, _sample(data).tobytes()), [])
             same = next((v for v in known if _equal(array(v), data)), None)
             if same is None:
@@ -98,8 +97,7 @@ def _transposed(
     nodes = [n for n in users if turns_axes(n)]
     if len(nodes) < len(users):
         yield from (n.outputs[0] for n in nodes)
-    shape, data = shape_of(value)[::-1], array(value)
-    assert data is not None
+    shape, data = shape_of(value)[::-1], elements_of(value)
     for other in by_shape.get(shape, ()):
         there = array(other)
         if other is value or there is None or not other.uses():
@@ -127,15 +125,13 @@ def _multiplies(node: ir.Node, weights: ir.Value) -> bool:
 
 def _read_transposed(edit: Editor, node: ir.Node, weights: ir.Value) -> None:
     """Let a product read `weights` [n, k] instead of its second operand, their copy [k, n]."""
-    product = trait_of(node, Linear)
-    assert product is not None
+    product = required_trait(node, Linear)
     # Gemm says by an attribute that its weights are transposed.
     if turns := product.transposed:
         edit.set_attribute(node, turns, 1 - int(attribute(node, turns, 0)))
         edit.set_input(node, 1, weights)
         return
-    x, y = node.inputs[0], node.outputs[0]
-    assert x is not None
+    x, y = operand(node, 0), node.outputs[0]
     flat, columns = (prod(shape_of(x)[:-1]), shape_of(x)[-1]), shape_of(weights)[0]
     # Other products have no such attribute: they become a Gemm, which has two axes.
     if len(shape_of(x)) > 2:

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import SAME, attribute, shape_of
+from aot.ir.graph_nodes import SAME, attribute, operand, shape_of
 from aot.ir.layout import Layout, blocked
 from aot.ir.operators import AUTO_PAD, AtLeast, Linear, ShapeOf
 from aot.normalise.attributes import canonical
@@ -285,8 +285,7 @@ def explicit_pads(edit: Editor, node: ir.Node) -> None:
     at the beginning for others; what it has beyond the full size is output_padding. All of
     kernel_shape, strides, dilations, pads, output_padding and group are written out.
     """
-    assert node.inputs[0] is not None and node.inputs[1] is not None
-    sizes, weights = shape_of(node.inputs[0])[2:], shape_of(node.inputs[1])
+    sizes, weights = shape_of(operand(node, 0))[2:], shape_of(operand(node, 1))
     result = shape_of(node.outputs[0])[2:]
     kernel, rank = list(weights[2:]), len(weights) - 2
     strides = [int(s) for s in attribute(node, "strides") or [1] * rank]

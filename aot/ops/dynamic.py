@@ -14,7 +14,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, F32, F64, S64, DType
-from aot.ir.graph_nodes import DYNAMIC, attribute, shape_of
+from aot.ir.graph_nodes import DYNAMIC, attribute, maker_of, shape_of
 from aot.load.encode_strings import Strings, encodes
 from aot.ops.kernels import INTS, SIGNED
 from aot.ops.registry import op
@@ -202,8 +202,7 @@ def zeros_behind(
 
     It is so where zeros were behind the rows that the new ones follow.
     """
-    node = value.producer()
-    assert node is not None
+    node = maker_of(value)
     source, own = node.inputs[0], x.run_sizes(value)
     spread = source is not None and (source in x.kept or made_by(source, "Spread"))
     return value if spread and list(own) == [attribute(node, "axis")] else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64, S8, U8
-from aot.ir.graph_nodes import SAME, attribute, dtype_of, shape_of
+from aot.ir.graph_nodes import SAME, attribute, dtype_of, maker_of, shape_of
 from aot.ir.operators import AUTO_PAD, AtLeast, Moves, Reduces, Window
 from aot.ir.rows import Planes, Rowwise, Window as RowWindow
 from aot.ir.splits import Split
@@ -405,8 +405,7 @@ def average_dynamic(x: DynamicDims, node: ir.Node) -> None:
     for source in (data, ones):
         made = x.node(node, "AveragePool", [source], [None], **how)[0]
         made.name = f"{node.outputs[0].name} part {len(parts)}"
-        maker = made.producer()
-        assert maker is not None
+        maker = maker_of(made)
         made.type = data.type
         windowed(x, maker, COUNTED)
         parts.append(made)

@@ -27,7 +27,7 @@ from aot.ir.dtypes import (
     DType,
     unpack,
 )
-from aot.ir.graph_nodes import attribute, dtype_of, shape_of
+from aot.ir.graph_nodes import attribute, dtype_of, maker_of, shape_of
 from aot.ir.layout import Layout, blocked, can_block
 from aot.ir.operators import AxisOf
 from aot.ir.value_traits import Dequantises, Quantises
@@ -266,8 +266,7 @@ def zero_padding_of_quantised(
     The new node is next to its reader `before`, which may compute with the quantised values. None
     for several scales, or without dynamic axes.
     """
-    maker = value.producer()
-    assert maker is not None
+    maker = maker_of(value)
     quantised, scale, *zero = maker.inputs
     if quantised is None or scale is None or shape_of(scale) or not x.run_sizes(quantised):
         return None

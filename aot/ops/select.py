@@ -13,7 +13,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, S32, S64
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, attribute, shape_of
+from aot.ir.graph_nodes import Array, attribute, graph_of, shape_of
 from aot.ir.operators import AxisOf, Exact, SizedBy
 from aot.ops.kernels import NUMBERS
 from aot.ops.registry import op
@@ -338,10 +338,9 @@ def constant_of_shape_dynamic(x: DynamicDims, node: ir.Node) -> None:
     shape, axes = run_time_shape(x, node, needed(node, 0))
     tensor = attribute(node, "value")
     fill = np.zeros((), np.float32) if tensor is None else tensor.numpy().reshape(())
-    assert node.graph is not None
 
     dtype = None if tensor is None else tensor.dtype
-    value = Editor(node.graph).const(fill, f"{node.outputs[0].name}_fill", dtype)
+    value = Editor(graph_of(node)).const(fill, f"{node.outputs[0].name}_fill", dtype)
     kind = FLOAT_TYPE if tensor is None else int(tensor.dtype)
     y = x.node(node, "Expand", [value, x.ints(node, shape)], [(kind, tuple(shape))])[0]
     x.substitute(node, y, axes)

@@ -8,7 +8,16 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, attribute, dtype_of, operand, original_name, shape_of, title
+from aot.ir.graph_nodes import (
+    Array,
+    attribute,
+    dtype_of,
+    graph_of,
+    operand,
+    original_name,
+    shape_of,
+    title,
+)
 from aot.ir.operators import AxisOf, operator
 from aot.shapes.containers import COUNT, INNER, PRESENT, Containers, Items, Maybe, passes, unpacks
 from aot.shapes.evaluate import Invalid
@@ -22,8 +31,7 @@ operator("SplitToSequence", "x sizes?", axis=AxisOf("x", 0))
 
 def _graph_input(node: ir.Node, name: str) -> ir.Value | None:
     """The graph input with this name in the user's model; None if there is none."""
-    assert node.graph is not None
-    return next((v for v in node.graph.inputs if original_name(v) == name), None)
+    return next((v for v in graph_of(node).inputs if original_name(v) == name), None)
 
 
 def _opened_name(node: ir.Node) -> str:
@@ -211,8 +219,7 @@ def map(c: Containers, node: ir.Node) -> None:
 @passes("Identity")
 def identity(c: Containers, node: ir.Node) -> None:
     """Let the result of an Identity hold what its input holds."""
-    assert node.inputs[0] is not None
-    c.hold(node, c.held[node.inputs[0]])
+    c.hold(node, c.held[operand(node, 0)])
 
 
 @unpacks("Optional")

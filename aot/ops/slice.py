@@ -11,7 +11,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, array, shape_of, title
+from aot.ir.graph_nodes import Array, array, operand, shape_of, title
 from aot.ir.layout import Layout
 from aot.ir.operators import AxesOf, Moves, SizedBy, View
 from aot.load.encode_strings import Strings, encodes
@@ -295,8 +295,8 @@ def explicit_slice(edit: Editor, node: ir.Node) -> None:
         return
 
     starts, ends = parts[0], parts[1]
-    assert starts is not None and ends is not None and node.inputs[0] is not None
-    shape = shape_of(node.inputs[0])
+    assert starts is not None and ends is not None
+    shape = shape_of(operand(node, 0))
     axes = parts[2] if len(parts) > 2 else None
     steps = parts[3] if len(parts) > 3 else None
     where = [int(a) for a in axes.ravel()] if axes is not None else list(range(starts.size))

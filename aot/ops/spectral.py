@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import Array, array, attribute, shape_of
+from aot.ir.graph_nodes import Array, array, attribute, operand, shape_of
 from aot.normalise.decompose import Body, decompose
 from aot.shapes.cures import Sizing, always, sizings
 from aot.shapes.dynamic.dims import DynamicDims, constant_ints, refused
@@ -44,8 +44,7 @@ def dft(b: Body) -> bool:
     of the product. Returns whether the node is replaced: the length and the axis must be constants,
     the type one of KINDS, and the table at most MOST numbers (`matrix`).
     """
-    x = b.node.inputs[0]
-    assert x is not None
+    x = operand(b.node, 0)
     inverse = bool(attribute(b.node, "inverse", 0))
     onesided = bool(attribute(b.node, "onesided", 0))
     shape, rank = b.shape(0), len(b.shape(0))

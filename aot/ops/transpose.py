@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, attribute, shape_of
+from aot.ir.graph_nodes import Array, attribute, operand, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AtLeast, Exact, Moves, OneOf, View
 from aot.load.encode_strings import Strings, encodes
@@ -33,8 +33,7 @@ from aot.vendor.strided_copy import Axis, copy_permuted, move, stored
 @identity("Transpose")
 def in_order(node: ir.Node) -> bool:
     """Whether a Transpose moves no element: the axes longer than 1 stay in order."""
-    assert node.inputs[0] is not None
-    shape = shape_of(node.inputs[0])
+    shape = shape_of(operand(node, 0))
     perm = attribute(node, "perm") or range(len(shape))[::-1]
     moved = [a for a in perm if shape[a] != 1]
     return moved == sorted(moved)

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, attribute_of
-from aot.ir.graph_nodes import set_type
+from aot.ir.graph_nodes import graph_of, set_type
 from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
 from aot.partition.result import Partition
 from aot.shapes.control_flow_isolated import BOOL, INT64, Loop, bodies, isolated_nodes
@@ -94,8 +94,9 @@ def _reopen_loop(node: ir.Node) -> None:
         end = Editor(body).const(np.array(False), "stop") if loop.most == 1 else going
         body.outputs.insert(0, _copy(body, end))
     if loop.trips is None and loop.most >= 0:
-        assert node.graph is not None
-        node.replace_input_with(0, Editor(node.graph).const(np.array(loop.most, np.int64), "trips"))
+        node.replace_input_with(
+            0, Editor(graph_of(node)).const(np.array(loop.most, np.int64), "trips")
+        )
     node.attributes.clear()
     node.attributes["body"] = held
 

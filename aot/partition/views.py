@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from aot.ir.deferred_import import ir
+from aot.ir.graph_nodes import operand
 from aot.partition.covering import Cover
 from aot.partition.graph import is_view
 from aot.vendor.backend import Backend, Pattern
@@ -48,9 +49,7 @@ def made_inside(
 
 def _operand(match: Match) -> ir.Value:
     """The value of which a view shows the bytes: the first input of its node."""
-    value = match.root.ir.inputs[0]
-    assert value is not None
-    return value
+    return operand(match.root.ir, 0)
 
 
 def without_last(

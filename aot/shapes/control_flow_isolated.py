@@ -226,14 +226,13 @@ def _perm(rank: int, source: int, target: int) -> list[int]:
 
 def _moved(node: ir.Node, value: ir.Value, source: int, target: int) -> ir.Value:
     """`value` with axis `source` at `target`."""
-    assert node.graph is not None
     rank = len(shape_of(value))
     source += rank if source < 0 else 0
     if source == target:
         return value
     perm = _perm(rank, source, target)
     shape = [shape_of(value)[p] for p in perm]
-    edit = Editor(node.graph)
+    edit = Editor(graph_of(node))
     return edit.node("Transpose", [value], {"perm": perm}, before=node, shape=shape)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, attribute_of
-from aot.ir.graph_nodes import NAME_KEY, all_nodes, dtype_of, set_type, shape_of, title
+from aot.ir.graph_nodes import NAME_KEY, all_nodes, dtype_of, graph_of, set_type, shape_of, title
 from aot.shapes.context import Inference
 from aot.shapes.partial_values import lookup
 
@@ -38,8 +38,7 @@ class Steps:
 
     def graph(self, node: ir.Node) -> ir.Graph:
         """The graph a node is in."""
-        assert node.graph is not None
-        return node.graph
+        return graph_of(node)
 
     def add(
         self,

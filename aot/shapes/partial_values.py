@@ -15,7 +15,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, array, constant, is_typed, shape_of, static_shape
+from aot.ir.graph_nodes import Array, constant, elements_of, is_typed, shape_of, static_shape
 from aot.ir.operators import Moves, element_places, moved_places, rearranged_places, trait_of
 from aot.shapes.evaluate import evaluate, is_computable, reads_shape
 from aot.shapes.limits import SMALL_ELEMENTS
@@ -54,8 +54,7 @@ def lookup(value: ir.Value | None, partial_values: PartialValues) -> Known | Non
     if found is None:
         tensor = constant(value)
         if tensor is not None and tensor.size <= SMALL_ELEMENTS:
-            data = array(value)
-            assert data is not None
+            data = elements_of(value)
             found = partial_values[value] = Known(data)
     return found
 

@@ -15,7 +15,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import Array, array, operand, shape_of
 from aot.ir.node_traits import adds_bias, is_product
-from aot.ir.operators import Linear, trait_of
+from aot.ir.operators import Linear, required_trait
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
     Params,
@@ -69,9 +69,7 @@ def product_scale(node: ir.Node) -> Params | None:
 
 def channel_axis(node: ir.Node, rank: int) -> int:
     """The axis of the weights, of `rank` axes, along which a product's output channels run."""
-    trait = trait_of(node, Linear)
-    assert trait is not None
-    return trait.out_axis % rank
+    return required_trait(node, Linear).out_axis % rank
 
 
 def _respell(edit: Editor, node: ir.Node, index: int, product: ir.Node) -> None:
@@ -86,8 +84,7 @@ def _respell(edit: Editor, node: ir.Node, index: int, product: ir.Node) -> None:
     bias, known = numbers
     channels = _channels(product)
     row = _row(bias, channels)
-    trait = trait_of(product, Linear)
-    assert trait is not None
+    trait = required_trait(product, Linear)
     # A ConvTranspose's scales run within groups: its bias would need as many units.
     if row is None or (trait.within_groups and not unit.per_tensor):
         return
@@ -118,9 +115,7 @@ def _numbers(value: ir.Value | None) -> tuple[Array, Params | None] | None:
 
 def _channels(product: ir.Node) -> int:
     """The number of output channels of a product."""
-    trait = trait_of(product, Linear)
-    assert trait is not None
-    return shape_of(product.outputs[0])[trait.result_axis]
+    return shape_of(product.outputs[0])[required_trait(product, Linear).result_axis]
 
 
 def _row(bias: Array, channels: int) -> Array | None:

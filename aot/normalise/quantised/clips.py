@@ -12,7 +12,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import array, shape_of
+from aot.ir.graph_nodes import array, operand, shape_of
 from aot.ir.node_traits import clamp_bounds
 from aot.ir.operators import trait_of
 from aot.ir.value_traits import Clamp
@@ -75,8 +75,7 @@ def _implied_before(edit: Editor, clamp: ir.Node) -> None:
     p, bounds = params_of(source), _bounds(clamp)
     if source is None or p is None or bounds is None:
         return
-    assert source.inputs[0] is not None
-    ends = np.array(limits(source.inputs[0]))
+    ends = np.array(limits(operand(source, 0)))
     if not p.per_tensor:
         return
     low, high = to_reals(ends, p).tolist()

@@ -15,7 +15,16 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import CHANNELS_KEY, Array, array, attribute, dtype_of, set_type, shape_of
+from aot.ir.graph_nodes import (
+    CHANNELS_KEY,
+    Array,
+    array,
+    attribute,
+    dtype_of,
+    elements_of,
+    set_type,
+    shape_of,
+)
 from aot.ir.operators import Reduces, Window, element_places, trait_of
 from aot.ir.value_traits import Averages
 from aot.load.options import LoadOptions
@@ -109,8 +118,7 @@ def _numbers(value: ir.Value | None) -> Array | None:
     p = params_of(source)
     if source is None or p is None or not is_weight(source):
         return None
-    quantised = array(source.inputs[0])
-    assert quantised is not None
+    quantised = elements_of(source.inputs[0])
     return np.asarray(quantised.astype(np.int64) - p.spread(quantised.ndim)[1])
 
 
@@ -146,8 +154,7 @@ def _taken(
     source = dequantised(value)
     p = params_of(source)
     assert source is not None and p is not None and source.inputs[0] is not None
-    quantised = array(source.inputs[0])
-    assert quantised is not None
+    quantised = elements_of(source.inputs[0])
     if p.axis == axis:
         p = Params(p.scale.take(keep), p.zero.take(keep), axis)
     kept = edit.const(quantised.take(keep, axis), hint, source.inputs[0].dtype)

@@ -15,7 +15,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
-from aot.ir.graph_nodes import Array, array, attribute, shape_of
+from aot.ir.graph_nodes import Array, array, attribute, maker_of, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import DEQUANTISE, is_dequantise
 
@@ -113,8 +113,7 @@ def _respell(edit: Editor, node: ir.Node, w: Packed, depth: int) -> None:
     attributes = {"K": depth, "N": rows, "bits": 4, "block_size": w.size}
     shape = shape_of(node.outputs[0])
     new = edit.node(OP_TYPE, inputs, attributes, before=node, shape=shape)
-    made = new.producer()
-    assert made is not None
+    made = maker_of(new)
     made.domain, made.name = DOMAIN, node.name
     edit.graph.opset_imports.setdefault(DOMAIN, 1)
     edit.substitute(node, new)

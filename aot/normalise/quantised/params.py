@@ -14,7 +14,16 @@ import numpy as np
 from aot.errors import ModelError, UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, array, attribute, original_name, shape_of, title
+from aot.ir.graph_nodes import (
+    Array,
+    array,
+    attribute,
+    dtype_of,
+    operand,
+    original_name,
+    shape_of,
+    title,
+)
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
     is_dequantise,
@@ -38,8 +47,7 @@ def quant_params(edit: Editor, options: LoadOptions) -> None:
 
 def _check(node: ir.Node) -> None:
     """Raise ModelError or UnsupportedError unless scale, zero point and precision make sense."""
-    scale_value = node.inputs[1]
-    assert scale_value is not None and node.inputs[0] is not None
+    scale_value = operand(node, 1)
     _check_scale(node, scale_value)
     zero_value = node.inputs[2] if len(node.inputs) > 2 else None
     quantised = quantised_value(node)
@@ -94,8 +102,7 @@ def _zero(edit: Editor, node: ir.Node) -> None:
     """Give a node without zero point one of zeros."""
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         return
-    dtype, scale = quantised_value(node).dtype, node.inputs[1]
-    assert dtype is not None and scale is not None
+    dtype, scale = dtype_of(quantised_value(node)), operand(node, 1)
     zeros = np.zeros(shape_of(scale), dtype.numpy())
     edit.set_input(node, 2, edit.const(zeros, f"{scale.name}_zero", dtype))
 
@@ -104,8 +111,7 @@ def _attributes(edit: Editor, node: ir.Node) -> None:
     """Drop attributes of a node that say nothing: of one scale, or of the type that follows
     anyway.
     """
-    assert node.inputs[1] is not None
-    if not shape_of(node.inputs[1]):
+    if not shape_of(operand(node, 1)):
         edit.drop_attribute(node, "axis")
         edit.drop_attribute(node, "block_size")
     elif not attribute(node, "block_size", 0):
@@ -114,6 +120,6 @@ def _attributes(edit: Editor, node: ir.Node) -> None:
     edit.drop_attribute(node, "saturate")
     edit.drop_attribute(node, "precision")
     if is_quantise(node) or int(attribute(node, "output_dtype", 0)) in (
-        *(0, int(node.inputs[1].dtype or 0)),
+        *(0, int(operand(node, 1).dtype or 0)),
     ):
         edit.drop_attribute(node, "output_dtype")

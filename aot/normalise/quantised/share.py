@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import shape_of
+from aot.ir.graph_nodes import maker_of, shape_of
 from aot.load.marks import KEPT_KEY, MARKS
 from aot.normalise.quantised.common import DEQUANTISE, is_dequantise, params_of
 
@@ -40,8 +40,7 @@ def _split(edit: Editor, node: ir.Node) -> None:
             shape=shape_of(result),
             dtype=result.dtype,
         )
-        made = copy.producer()
-        assert made is not None
+        made = maker_of(copy)
         for key in (*MARKS, KEPT_KEY):  # the user's word on the node itself, not on its reader
             made.metadata_props.pop(key, None)
             if key in node.metadata_props:

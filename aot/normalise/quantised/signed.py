@@ -17,7 +17,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
-from aot.ir.graph_nodes import OFFSET_KEY, array, constant
+from aot.ir.graph_nodes import OFFSET_KEY, constant, elements_of, maker_of
 from aot.ir.operators import trait_of
 from aot.ir.value_traits import Clamp, Compares
 from aot.load.options import LoadOptions
@@ -186,8 +186,7 @@ def _change(edit: Editor, family: Family) -> None:
 
 def _lower(edit: Editor, node: ir.Node, index: int) -> None:
     """Input `index`, constant quantised values, 128 lower."""
-    data = array(node.inputs[index])
-    assert data is not None
+    data = elements_of(node.inputs[index])
     lowered = (data.astype(np.int16) - OFFSET).astype(np.int8)
     edit.set_input(node, index, edit.const(lowered, f"{node.name}_{index}_signed"))
 
@@ -214,12 +213,10 @@ def _enter(edit: Editor, value: ir.Value, params: Params) -> None:
 def _leave(edit: Editor, value: ir.Value, params: Params) -> None:
     """The graph output with its own type, computed from the signed quantised values `value` will
     be."""
-    uses, maker = list(value.uses()), value.producer()
-    assert maker is not None
+    uses, maker = list(value.uses()), maker_of(value)
     numbers = add_dequantise(edit, value, params, before=maker)
     quantised = add_quantise(edit, numbers, params, ir.DataType.UINT8, before=maker)
-    back, again = numbers.producer(), quantised.producer()
-    assert back is not None and again is not None
+    back, again = maker_of(numbers), maker_of(quantised)
     back.replace_input_with(2, edit.const(signed(params).zero.astype(np.int8), "zero"))
     edit.replace(value, quantised)
     back.replace_input_with(0, value)

@@ -13,7 +13,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import array, attribute, shape_of, title
+from aot.ir.graph_nodes import array, attribute, maker_of, shape_of, title
 from aot.normalise.quantised.common import DEQUANTISE, QUANTISE
 from aot.normalise.quantised.spelling import Spelling, spells
 from aot.ops.microsoft import MICROSOFT
@@ -270,8 +270,7 @@ def _dynamic_matmul(spelling: Spelling) -> None:
     quantised = spelling.add(
         "DynamicQuantizeLinear", [x], shape=shape_of(x), dtype=ir.DataType.UINT8
     )
-    maker = quantised.producer()
-    assert maker is not None
+    maker = maker_of(quantised)
     # The operator has three results, and a node is added with one.
     maker.resize_outputs(3)
     scale, zero = maker.outputs[1], maker.outputs[2]

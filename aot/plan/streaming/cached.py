@@ -82,17 +82,16 @@ def _needed(program: Program, first: int, last: int) -> int:
     """Bytes of constants, scratch, rows of windows and of results of calls `first` to `last`."""
     found = 0
     for call in program.calls[first : last + 1]:
-        assert call.rowwise is not None
         found += sum(program.tensors[n].nbytes for n in of_scratch(program, call))
-        window = call.rowwise.window
+        window = call.by_rows.window
         for index, arg in enumerate(call.args):
             if not isinstance(arg, Arg):
                 continue
             tensor = program.tensors[program.base(arg.tensor)[0]]
             if tensor.role is Role.CONST:
                 found += tensor.nbytes
-            elif index in call.rowwise.single:
-                found += tensor.nbytes // call.rowwise.height
+            elif index in call.by_rows.single:
+                found += tensor.nbytes // call.by_rows.height
             elif window is not None and index == window.arg:
                 found += tensor.nbytes // window.height * (window.span + window.stride)
     return found

@@ -63,9 +63,7 @@ def _shared(program: Program, ranges: LiveRanges, index: int) -> int:
     call = program.calls[index]
     best = 0
     for out, inp in call.inplace:
-        made, read = call.args[out], call.args[inp]
-        assert isinstance(made, Arg)
-        assert isinstance(read, Arg)
+        made, read = call.tensor(out), call.tensor(inp)
         above, below = program.base(made.tensor)[0], program.base(read.tensor)[0]
         if not {above, below} <= ranges.of.keys():
             continue
@@ -86,8 +84,7 @@ class _Touched:
     def __init__(self, program: Program, index: int, number: Callable[[str], int]) -> None:
         """Note what call `index` touches; `number` gives a root its number."""
         call, alone = program.calls[index], Run(program, index, index)
-        rowwise = call.rowwise
-        assert rowwise is not None
+        rowwise = call.by_rows
         read = [
             (number(root), row, step)
             for step in range(rowwise.steps)

@@ -88,9 +88,8 @@ class Run:
 
     def _touches(self, call: Call) -> Touched:
         """What a call touches, constants left out."""
-        assert call.rowwise is not None
-        own = [*call.rowwise.single[1:]]
-        own += [call.rowwise.window.arg] if call.rowwise.window else []
+        own = [*call.by_rows.single[1:]]
+        own += [call.by_rows.window.arg] if call.by_rows.window else []
         args = ((at, call.args[at]) for at in own)
         read = [n for n, a in args if isinstance(a, Arg) and self.role(a) is not Role.CONST]
         parts = tuple((at, part_of(self.program, call, at)) for at in read)
@@ -121,8 +120,7 @@ class Run:
 
     def _needs(self, index: int, step: int) -> Iterator[Need]:
         """What step `step` of a call reads, argument by argument."""
-        rowwise = self.program.calls[index].rowwise
-        assert rowwise is not None
+        rowwise = self.program.calls[index].by_rows
         for reads in self.sources[index]:
             if rowwise.window is not None and reads.arg == rowwise.window.arg:
                 rows = [rowwise.window.rows(r) for r in self.rows(rowwise, step)]
@@ -169,8 +167,7 @@ class Run:
         """For each step of a call (source, steps that this has to have made before it)."""
         found = self.before.get(index)
         if found is None:
-            rowwise = self.program.calls[index].rowwise
-            assert rowwise is not None
+            rowwise = self.program.calls[index].by_rows
             found = [tuple(self._waits(index, step)) for step in range(rowwise.steps)]
             self.before[index] = found
         return found
@@ -180,8 +177,7 @@ class Run:
         needed = self.needs(index, step)
         for reads, (_, _, rows) in zip(self.sources[index], needed, strict=True):
             for source in reads.makers if rows else ():
-                own = self.program.calls[source].rowwise
-                assert own is not None
+                own = self.program.calls[source].by_rows
                 there = rows[-1] + own.lead + 1
                 # A sum is there with its last step.
                 yield source, there * own.steps if own.sums else -(-there // own.batch)

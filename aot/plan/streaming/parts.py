@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aot.ir.program import Access, Arg, Call, Program
+from aot.ir.program import Access, Call, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,7 @@ class Part:
 
 def part_of(program: Program, call: Call, index: int) -> Part:
     """The part of its tensor that argument `index` of a call has by rows."""
-    arg, rowwise = call.args[index], call.rowwise
-    assert rowwise is not None
-    assert isinstance(arg, Arg)
+    arg, rowwise = call.tensor(index), call.by_rows
     root, offset = program.base(arg.tensor)
     width, pitch = rowwise.strip
     if width and arg.access is Access.WRITE:

@@ -77,8 +77,7 @@ def _of_one_row(program: Program, call: Call) -> str:
 
 def row_counts(call: Call) -> Iterator[tuple[int, int]]:
     """(argument, its rows) of what a call takes by rows."""
-    rowwise = call.rowwise
-    assert rowwise is not None
+    rowwise = call.by_rows
     for index in rowwise.single:
         yield index, rowwise.height
     if rowwise.window is not None:
@@ -137,15 +136,12 @@ class _Seen:
 def _whole(call: Call) -> Iterator[Arg]:
     """Yield the arguments of a call that every row needs as a whole."""
     for index in call.rowwise.whole if call.rowwise else ():
-        arg = call.args[index]
-        assert isinstance(arg, Arg)
-        yield arg
+        yield call.tensor(index)
 
 
 def _pieces(call: Call, index: int, part: Part) -> int:
     """How many pieces a row of the tensor has that argument `index` is a part of."""
-    assert call.rowwise is not None
-    pieces = call.rowwise.pieces(index)
+    pieces = call.by_rows.pieces(index)
     return pieces * part.whole // (part.end - part.begin) if part.grain else pieces
 
 
@@ -205,8 +201,7 @@ def copied_bytes(program: Program, call: Call) -> int:
     rowwise = call.rowwise
     if rowwise is None or not rowwise.copies or rowwise.window is None:
         return 0
-    arg = call.args[rowwise.window.arg]
-    assert isinstance(arg, Arg)
+    arg = call.tensor(rowwise.window.arg)
     return program.tensors[arg.tensor].nbytes // rowwise.window.height * rowwise.span
 
 
@@ -233,8 +228,7 @@ def in_batches(program: Program, most: int | None = None) -> Program:
         run = Run(program, segment.first, segment.last)
         goal = dict.fromkeys(range(segment.first, segment.last + 1), 0)  # rows of the first result
         for index in sorted(goal, reverse=True):
-            rowwise = calls[index].rowwise
-            assert rowwise is not None
+            rowwise = calls[index].by_rows
             alone = not part_of(program, calls[index], 0).proper
             if index in chosen and alone:
                 batch = min(rowwise.most, rowwise.height)

@@ -86,8 +86,7 @@ class _Unrolled:
         its result in the last.
         """
         call = self.program.calls[index]
-        rowwise = call.rowwise
-        assert rowwise is not None
+        rowwise = call.by_rows
         needs = {arg: (root, rows) for arg, root, rows in run.needs(index, step)}
         place: dict[int, int] = {}
         args: list[Arg] = []
@@ -118,10 +117,8 @@ class _Unrolled:
 
     def alone(self, call: Call, index: int) -> bool:
         """Whether a row of argument `index` touches nothing but that row."""
-        arg = call.args[index]
-        assert call.rowwise is not None
-        assert isinstance(arg, Arg)
-        return call.rowwise.pieces(index) == 1 or self.program.base(arg.tensor)[0] in self.gone
+        arg = call.tensor(index)
+        return call.by_rows.pieces(index) == 1 or self.program.base(arg.tensor)[0] in self.gone
 
     def row(self, arg: Arg, row: int, height: int, pieces: int) -> Arg:
         """A row of a tensor: of a streamed one a tensor, of a whole one a view.
@@ -184,6 +181,5 @@ class _Unrolled:
     def sums(self, call: Call, step: int) -> Arg:
         """The memory of a call that sums."""
         made = sums_name(self.program, call)
-        assert call.rowwise is not None
-        self.add(made, call.rowwise.sums, Role.TEMP, None, 4)
+        self.add(made, call.by_rows.sums, Role.TEMP, None, 4)
         return Arg(made, Access.READ_WRITE if step else Access.WRITE)

@@ -136,10 +136,9 @@ def behind(graph: ir.Graph, value: ir.Value) -> ir.Node:
 
 def _new_output(node: ir.Node, hint: str) -> ir.Value:
     """A new last output of `node`: an int64 vector of one element."""
-    assert node.graph is not None
     node.resize_outputs(len(node.outputs) + 1)
     value = node.outputs[-1]
-    value.name = Editor(node.graph).fresh(hint)
+    value.name = Editor(graph_of(node)).fresh(hint)
     set_type(value, INT64, (1,))
     return value
 

@@ -29,6 +29,7 @@ from aot.ir.graph_nodes import (
     attribute,
     dtype_of,
     graph_of,
+    maker_of,
     original_name,
     set_type,
     shape_of,
@@ -186,13 +187,13 @@ class DynamicDims:
 
     def ints(self, before: ir.Node, values: Sequence[int]) -> ir.Value:
         """A constant int64 vector."""
-        assert before.graph is not None
-        return Editor(before.graph).ints(values, f"{before.outputs[0].name}_ints")
+        return Editor(graph_of(before)).ints(values, f"{before.outputs[0].name}_ints")
 
     def const(self, before: ir.Node, data: Array, like: ir.Value) -> ir.Value:
         """A constant of the element type of `like`."""
-        assert before.graph is not None and like.dtype is not None
-        return Editor(before.graph).const(data, f"{before.outputs[0].name}_const", like.dtype)
+        return Editor(graph_of(before)).const(
+            data, f"{before.outputs[0].name}_const", dtype_of(like)
+        )
 
     def vector(
         self, before: ir.Node, op_type: str, *inputs: ir.Value, **attributes: Any
@@ -353,18 +354,16 @@ class DynamicDims:
 
     def become(self, old: ir.Value, new: ir.Value, axes: Axes) -> None:
         """Let `new` take the place and the name of `old`, an output of the node replaced."""
-        node = old.producer()
-        assert node is not None and node.graph is not None
+        node = maker_of(old)
         if new.producer() is None or new.is_graph_output() or not _is_new(new):
             kind = int(new.dtype or 0)
             new = self.node(node, "Identity", [new], [(kind, shape_of(new))])[0]
-        Editor(node.graph).replace(old, new)
+        Editor(graph_of(node)).replace(old, new)
         self.set(new, axes)
 
     def drop(self, node: ir.Node) -> None:
         """Take a replaced node out of the graph."""
-        assert node.graph is not None
-        node.graph.remove(node, safe=True)
+        graph_of(node).remove(node, safe=True)
 
     def substitute(self, node: ir.Node, new: ir.Value, axes: Axes) -> None:
         """Let `new`, with its dynamic `axes`, take the place of a node with one result."""

@@ -13,7 +13,16 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, attribute_of, single_use
-from aot.ir.graph_nodes import DYNAMIC, attribute, dtype_of, is_typed, set_type, shape_of
+from aot.ir.graph_nodes import (
+    DYNAMIC,
+    attribute,
+    dtype_of,
+    is_typed,
+    maker_of,
+    operand,
+    set_type,
+    shape_of,
+)
 from aot.ir.operators import Interface
 from aot.shapes.cures import sizings
 from aot.shapes.dynamic.control_flow import behind
@@ -93,8 +102,7 @@ def stack_appended(steps: Steps, node: ir.Node) -> list[ir.Value]:
     parts: list[ir.Value] = []
     # From behind, so that the numbers of the states before stay what they are.
     for index, axis in sorted(axes.items(), reverse=True):
-        first = node.inputs[2 + index]
-        assert first is not None
+        first = operand(node, 2 + index)
         empty = steps.add("Slice", [first, [0], [0], [axis]], before=node)
         body.inputs.pop(2 + index).replace_all_uses_with(empty)
         # What was appended in each step is stacked instead, and joined behind the loop once.
@@ -104,8 +112,7 @@ def stack_appended(steps: Steps, node: ir.Node) -> list[ir.Value]:
     results = steps.loop(kept, body, len(node.outputs), node)
     stacks = results[len(results) - len(axes) :]
     for (index, axis), stack in zip(sorted(axes.items()), stacks, strict=True):
-        first = node.inputs[2 + index]
-        assert first is not None
+        first = operand(node, 2 + index)
         results.insert(index, _joined(steps, node, first, stack, axis))
     return results[: len(node.outputs)]
 
@@ -224,8 +231,7 @@ def _at_bound(body: ir.Graph, index: int, rows: int, axis: int, room: ir.Value) 
     begin = next(iter(body))
     # The slice comes first in the body, before everything that reads the state.
     part = node("Slice", [whole, ints(0), length, ints(axis)])
-    made = part.producer()
-    assert made is not None
+    made = maker_of(part)
     body.remove(made)
     body.insert_before(begin, made)
     body.inputs[2 + index] = whole

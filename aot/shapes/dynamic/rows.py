@@ -8,7 +8,7 @@ from math import inf, prod
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import DYNAMIC, shape_of
+from aot.ir.graph_nodes import DYNAMIC, graph_of, shape_of
 from aot.shapes.dynamic.dims import INT64, DynamicDims
 
 
@@ -126,5 +126,4 @@ def means(x: DynamicDims, data: ir.Value, node: ir.Node, axes: Sequence[int]) ->
 
 def drop_attribute(node: ir.Node, name: str) -> None:
     """Take an attribute from a node."""
-    assert node.graph is not None
-    Editor(node.graph).drop_attribute(node, name)
+    Editor(graph_of(node)).drop_attribute(node, name)

@@ -14,7 +14,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import SAME, attribute, dtype_of, shape_of
+from aot.ir.graph_nodes import SAME, attribute, dtype_of, graph_of, shape_of
 from aot.ir.operators import Window, operand_names
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.rows import along, counted, drop_attribute, picked, within
@@ -80,8 +80,7 @@ def _windowed(x: DynamicDims, node: ir.Node, trait: Window) -> Axes:
     if auto in SAME and inside:
         data, pads = _same(x, node, data, spans, strides, auto, trait)
         drop_attribute(node, "auto_pad")
-        assert node.graph is not None
-        Editor(node.graph).set_attribute(node, "pads", pads)
+        Editor(graph_of(node)).set_attribute(node, "pads", pads)
         own = x.run_sizes(data)
     elif auto == "VALID":
         pads = [0] * (2 * rank)
