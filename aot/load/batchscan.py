@@ -44,7 +44,7 @@ def _spell(node: onnx.NodeProto) -> None:
     stem = node.output[0] or node.name
     outside = [n for n in node.input if n]
     if len(outside) != len(body.input):
-        what = f"Scan of opset 8 with lengths of its sequences ({outside[0]!r})"
+        what = f"a Scan of opset 8 is given lengths of its sequences ({outside[0]!r})"
         raise UnsupportedError(what, hint="export the model with opset 9 or newer")
     ins = [f"{stem} one {k}" for k in range(len(outside))]
     outs = [f"{stem} of one {k}" for k in range(len(body.output))]

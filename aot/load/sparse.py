@@ -23,9 +23,9 @@ def dense(sparse: onnx.SparseTensorProto, name: str = "") -> onnx.TensorProto:
     name, shape = name or sparse.values.name, tuple(sparse.dims)
     where = f'sparse constant "{name}" of shape {list(shape)[:8]}'
     if is_external(sparse.values) or is_external(sparse.indices):
-        raise UnsupportedError("external data of a sparse constant", where)
+        raise UnsupportedError("a sparse constant has external data", where)
     if sparse.values.data_type == STRING:
-        raise UnsupportedError("a sparse constant of strings", where)
+        raise UnsupportedError("a sparse constant holds strings", where)
     if any(d < 0 for d in shape):
         raise ModelError(f"a sparse constant has the negative dimension {min(shape)}", where)
     # A file of a few bytes could ask for terabytes.
@@ -50,7 +50,7 @@ def _places(indices: onnx.TensorProto, values: Array, shape: tuple[int, ...], wh
         raise ModelError(f"the places have element type {indices.data_type}, not int64", where)
     places: Array = np.asarray(onnx.numpy_helper.to_array(indices))
     if values.ndim != 1 or places.shape not in ((values.size,), (values.size, len(shape))):
-        what = f"places of shape {list(places.shape)} for values of shape {list(values.shape)}"
+        what = f"the places have shape {list(places.shape)}, the values {list(values.shape)}"
         raise ModelError(what, where)
     limits = np.array([prod(shape)] if places.ndim == 1 else shape, np.int64)
     wrong = (places < 0) | (places >= limits)

@@ -100,7 +100,7 @@ def _align(tensor: Tensor) -> int:
 
 
 def output_count(graph: ir.Graph) -> int:
-    """Outputs of the model: behind them a graph has those that hold run-time shapes."""
+    """The number of the model's own outputs; the graph's last ones hold run-time shapes."""
     return len(graph.outputs) - len(graph.meta.get(RUN_TIME_SHAPES, ()))
 
 

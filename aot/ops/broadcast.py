@@ -141,10 +141,10 @@ def stored(value: ValueRef) -> Shape:
 
 
 def operand(c: Recorder, value: ValueRef, y: ValueRef) -> tuple[ValueRef | Handle, Shape]:
-    """What to pass for `value`, an operand broadcast to `y`, and its stored shape.
+    """(the argument for `value`, its stored shape), for an operand that is broadcast to `y`.
 
-    With `y` blocked, constants are packed in its layout, and an operand without a channel axis
-    of its own is read plain with an innermost axis of 1.
+    With `y` blocked, constants are packed in its layout, and an operand without a channel axis of
+    its own is read plain with an innermost axis of 1.
     """
     if not y.layout.blocked:
         return value, value.shape

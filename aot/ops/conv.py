@@ -262,7 +262,7 @@ def _declare(fused: Fused) -> None:
 
     @made.cases
     def one() -> Iterator[Case]:
-        """One case: a 3 x 3 convolution with what is fused."""
+        """A case of a 3 x 3 convolution with the operators that are fused behind it."""
         arrays = [f32(1, 5, 6, 6), f32(12, 5, 3, 3, low=-0.2, high=0.2), f32(12)]
         if "r" in fused.params:
             arrays.append(f32(1, 12, 4, 4))

@@ -59,7 +59,9 @@ def parse(equation: str, shapes: list[tuple[int, ...]]) -> Contraction:
     extents: dict[str, int] = {}
     for term, shape in zip(expanded, shapes, strict=True):
         if len(term) != len(shape):
-            raise UnsupportedError(f"term {term!r} of {equation!r} for shape {list(shape)}")
+            raise UnsupportedError(
+                f"term {term!r} of {equation!r} does not fit the shape {list(shape)}"
+            )
         for label, extent in zip(term, shape, strict=True):
             known = extents.setdefault(label, extent)
             if known == 1:
@@ -109,9 +111,8 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @einsum.lower
 def to_kernel(c: Recorder, m: Match) -> None:
-    """Record aot_einsum: loops over the labels of the result, inside them over those that are
-    summed.
-    """
+    """Record aot_einsum: loops over the labels of the result, inside them loops over the summed
+    labels."""
     found = parse(m.equation, [x.shape for x in m.xs])
     fields: dict[str, tuple[int, ...]] = {}
     for suffix, labels, name in (("o", found.result, "outer"), ("i", found.summed, "inner")):

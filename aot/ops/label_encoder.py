@@ -122,7 +122,7 @@ def encode_labels(s: Strings, node: ir.Node) -> None:
     if keys.dtype != object and values.dtype != object:
         return
     if len(keys) != len(values):
-        raise ModelError(f"{title(node)}: {len(keys)} keys and {len(values)} values")
+        raise ModelError(f"{title(node)}: it has {len(keys)} keys but {len(values)} values")
     edit, shape = s.editor(node), shape_of(node.outputs[0])
     where = title(node)
     if keys.dtype == object:

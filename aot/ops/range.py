@@ -35,7 +35,7 @@ def numbers(node: ir.Node, inputs: Inputs) -> list[Array]:
     """
     start, limit, delta = (need(inputs, i).reshape(()) for i in range(3))
     if delta == 0:
-        raise Invalid("Range with delta 0")
+        raise Invalid("delta is 0")
     count = max(0, int(np.ceil((limit.astype(np.float64) - start) / delta)))
     if start.dtype.kind in "iu":
         count = max(0, -(-(int(limit) - int(start)) // int(delta)))

@@ -50,7 +50,7 @@ AS_IS, DIVIDE, ROOT, LOG = 0, 1, 2, 3  # FINISH
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one reduction is spelled: kernel, what it does to every element, and at the end."""
+    """How a reduction is spelled: its kernel, the map of every element (MAP), the end (FINISH)."""
 
     kernel: str
     map: int = X

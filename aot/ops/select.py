@@ -236,7 +236,7 @@ def fill_to_kernel(c: Recorder, m: Match) -> None:
     """
     value = fill_value(m)
     if value.dtype != m.y.dtype.numpy:
-        raise UnsupportedError(f"a fill of {m.y.dtype} with a value of {value.dtype}")
+        raise UnsupportedError(f"the result is {m.y.dtype}, the value that fills it {value.dtype}")
     params = c.params(count=math.prod(m.y.shape))
     instance = {"E": m.y.dtype.nbytes}
     c.call(
@@ -278,7 +278,7 @@ def topk_dynamic(x: DynamicDims, node: ir.Node) -> None:
     if known is not None:
         bound = known[0]
         if bound > size:
-            raise Invalid(f"k {bound} of {size} elements")
+            raise Invalid(f"k is {bound}, the axis has {size} elements")
     else:
         limits = x.interval(k)
         high = size if limits is None else float(limits.high.ravel()[0])

@@ -57,7 +57,7 @@ def construct(c: Containers, node: ir.Node) -> None:
     count = _graph_input(node, name + COUNT) if opened else None
     kinds = {v.dtype for v in items}
     if len(kinds) != 1 or items[0].dtype is None:
-        raise Invalid("elements of different types")
+        raise Invalid("the elements have different types")
     c.hold(node, Items(items, int(items[0].dtype), count))
 
 
@@ -92,11 +92,13 @@ def _chunks(split: Array, size: int) -> list[int]:
     """
     if split.ndim:
         if split.sum() != size or (split < 0).any():
-            raise Invalid(f"pieces of {split.tolist()} for an axis of {size}")
+            raise Invalid(
+                f"pieces of {split.tolist()} do not add up to the axis, which has {size} elements"
+            )
         return [int(s) for s in split]
     step = int(split)
     if step <= 0:
-        raise Invalid(f"pieces of {step}")
+        raise Invalid(f"pieces have {step} elements (needs 1 or more)")
     return [min(step, size - at) for at in range(0, size, step)]
 
 
@@ -106,7 +108,7 @@ def _place(c: Containers, node: ir.Node, index: int, size: int, last: int) -> in
         return last
     place = int(c.array(node, index).ravel()[0])
     if not -size <= place <= last:
-        raise Invalid(f"position {place} in a sequence of {size}")
+        raise Invalid(f"position {place} is outside a sequence of {size}")
     return place + size if place < 0 else place
 
 
@@ -119,7 +121,7 @@ def insert(c: Containers, node: ir.Node) -> None:
     """
     s, value = c.fixed(node), operand(node, 1)
     if int(dtype_of(value)) != s.dtype and s.items:
-        raise Invalid("elements of different types")
+        raise Invalid("the elements have different types")
     place = _place(c, node, 2, len(s.items), len(s.items))
     c.hold(node, Items((*s.items[:place], value, *s.items[place:]), int(dtype_of(value))))
 
@@ -129,7 +131,7 @@ def erase(c: Containers, node: ir.Node) -> None:
     """Let the result of SequenceErase hold one element less, by default the last one."""
     s = c.fixed(node)
     if not s.items:
-        raise Invalid("nothing to erase in an empty sequence")
+        raise Invalid("an empty sequence has no element to erase")
     place = _place(c, node, 1, len(s.items), len(s.items) - 1)
     c.hold(node, Items((*s.items[:place], *s.items[place + 1 :]), s.dtype))
 
@@ -194,7 +196,7 @@ def map(c: Containers, node: ir.Node) -> None:
     size = len(first.items)
     same = all(not isinstance(o, Items) or len(o.items) == size for o in others)
     if not same or (first.count is not None and any(isinstance(o, Items) for o in others)):
-        raise Invalid("sequences of different lengths")
+        raise Invalid("the sequences have different lengths")
     body = attribute(node, "body")
     rows = []
     for i in range(size):
@@ -208,7 +210,9 @@ def map(c: Containers, node: ir.Node) -> None:
         kind = body.outputs[k].dtype
         made = tuple(row[k] for row in rows)
         if kind is None and not made:
-            raise UnsupportedError(f"{title(node)}: no element and no type")
+            raise UnsupportedError(
+                f"{title(node)}: the sequence has no element, and its body declares no type"
+            )
         # Without an element the type that the body declares is all that is known.
         dtype = made[0].dtype if made else kind
         assert dtype is not None
@@ -218,7 +222,7 @@ def map(c: Containers, node: ir.Node) -> None:
 
 @passes("Identity")
 def identity(c: Containers, node: ir.Node) -> None:
-    """Let the result of an Identity hold what its input holds."""
+    """Let the result of an Identity hold the items that its input holds."""
     c.hold(node, c.held[operand(node, 0)])
 
 
@@ -232,7 +236,7 @@ def optional(c: Containers, node: ir.Node) -> None:
     flag = _graph_input(node, name + PRESENT)
     held = None if value is None else c.held.get(value, value)
     if isinstance(held, Maybe):
-        raise Invalid("an optional of an optional")
+        raise Invalid("an optional holds another optional")
     c.hold(node, Maybe(held, flag if value is not None else None))
 
 

@@ -46,7 +46,7 @@ def reshape_example(role: Role, count: int) -> list[int]:
 
 
 def squeeze_example(role: Role, count: int) -> list[int]:
-    """An example of `count` axes to remove: those of size 1, or axis 1."""
+    """An example of `count` axes to remove: axes of size 1, or axis 1 where the shape has none."""
     return [a for a, n in enumerate(role.data or ()) if n == 1][:count] or [1] * count
 
 

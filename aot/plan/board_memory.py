@@ -177,7 +177,8 @@ def check_fit(target: Target, needs: Needs) -> None:
 
 
 def needs_of(program: Program, plan: Plan, constants_bytes: int) -> Needs:
-    """What the image of a program needs."""
+    """The bytes of memory that the image of a program takes: its arena in parts, inputs, outputs,
+    constants."""
     parts = tuple((p.memory, p.bytes) for p in plan.parts)
     return Needs(plan.arena_bytes, io_bytes(program), constants_bytes, parts)
 
@@ -185,7 +186,8 @@ def needs_of(program: Program, plan: Plan, constants_bytes: int) -> Needs:
 def io_bytes(program: Program) -> int:
     """Bytes of the runner's inputs and outputs, each rounded up to 16.
 
-    Those in the arena are not counted, unless an input comes by rows: it is not there.
+    Inputs and outputs in the arena do not count, but for an input that comes by rows: it is not
+    there.
     """
     if program.io == "arena" and not program.pushed:
         return 0

@@ -303,10 +303,11 @@ def _needs(compiled: Compiled) -> Needs:
 
 
 def check_backends(partition: Partition, program: Program) -> None:
-    """Raise UnsupportedError if portable C computes anything but whether to compute.
+    """Raise UnsupportedError if portable C computes any node of a program, conditions of control
+    flow apart.
 
-    `program` is what the partition was lowered to: a node without a call there is a view of memory,
-    which nobody computes.
+    `program` is the lowered partition: a node without a call there is a view of memory, which no
+    backend computes.
     """
     called = _called(program)
     items = [

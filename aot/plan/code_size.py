@@ -64,7 +64,8 @@ def alike(target: Target) -> str:
 
 
 def kind(target: Target) -> tuple[str, ...]:
-    """What decides the instructions of `target`: architecture, floating point, vectors."""
+    """The features of `target` that decide its instructions: architecture, floating point, vectors,
+    pointers."""
     return (target.arch, target.fpu, target.simd, str(target.pointer_bits))
 
 

@@ -97,7 +97,7 @@ def elementwise(function: Callable[..., Any], kind: type[np.bool_] | None = None
 def slice_of(start: int, end: int, step: int, size: int) -> slice:
     """ONNX's (start, end, step) on an axis of `size` as a Python slice; Invalid for step 0."""
     if step == 0:
-        raise Invalid("step 0")
+        raise Invalid("a step is 0")
     if step > 0:
         first = min(max(start + size if start < 0 else start, 0), size)
         last = min(max(end + size if end < 0 else end, 0), size)

@@ -214,9 +214,10 @@ class QuantisedProduct:
         return np.asarray(np.maximum(total * furthest, folded) + np.abs(self.bias))
 
     def multipliers(self, rq: int) -> tuple[Array, Array | None]:
-        """What sums are multiplied by, as `requant.multipliers` has it: one, or one per channel.
+        """The multipliers of sums with their shifts, one or one per channel, as
+        `requant.multipliers` gives them.
 
-        Channels that have one scale share the multiplier.
+        Channels share a multiplier where all have one scale.
         """
         scale = self.w.scale.reshape(-1)
         of = "conv" if self.window is not None or scale.size > 1 else "fc"

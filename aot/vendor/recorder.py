@@ -43,7 +43,7 @@ ALIGN, MOST_ALIGN = 64, 4096
 
 
 class Maker(Protocol):
-    """What the recorder needs to know of a pattern: `folder` and `header` are those of its C."""
+    """The pattern's part that the recorder needs: the `folder` and the `header` of its C."""
 
     @property
     def backend(self) -> str:

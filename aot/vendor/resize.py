@@ -172,10 +172,11 @@ def positions(axis_plan: AxisPlan, transform: str) -> np.ndarray[Any, Any]:
 
 
 def rounded_positions(axis_plan: AxisPlan, transform: str) -> np.ndarray[Any, Any]:
-    """`positions` as onnxruntime has them, rounded to float32 at every step.
+    """Positions of outputs on the input's axis in float32, rounded at every step as onnxruntime
+    does.
 
-    Factors like 0.6 are not what they say: 3 / 0.6 is 5 in float32 and a little less in float64,
-    which would be another element.
+    A factor like 0.6 is not exact: 3 / 0.6 is 5 in float32 and a little less in float64, which
+    names another element.
     """
     i, scale = np.arange(axis_plan.result, dtype=np.float32), np.float32(axis_plan.scale)
     source, result = np.float32(axis_plan.source), np.float32(axis_plan.result)

@@ -98,7 +98,7 @@ def move(
     """
     elem = y.dtype.nbytes
     if max(math.prod(stored(y)), math.prod(stored(x))) > _LIMIT:
-        raise UnsupportedError(f"moving {math.prod(stored(y))} elements (at most {_LIMIT})")
+        raise UnsupportedError(f"a move has {math.prod(stored(y))} elements (at most {_LIMIT})")
     to = c.write(y, y_offset * elem)
     if any(a.extent == 0 for a in axes):
         c.copy(to, c.read(x, x_offset * elem), 0)

@@ -162,7 +162,7 @@ def test_a_loop_that_collects(tmp_path: Path) -> None:
             "{ i = Constant<value = int64 {5}>() "
             "s = SequenceConstruct(x, x) y = SequenceAt(s, i) }",
             ModelError,
-            ("position 5 in a sequence of 2",),
+            ("position 5 is outside a sequence of 2",),
         ),
     ],
 )

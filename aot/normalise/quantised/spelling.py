@@ -117,7 +117,9 @@ class Spelling:
                 zero = self._spread(zero, shape_of(scale))
         several = len(shape_of(scale)) == 1
         if several and axis is None:
-            raise UnsupportedError(f"{title(self.node)}: scales {list(shape_of(scale))}")
+            raise UnsupportedError(
+                f"{title(self.node)}: it has {shape_of(scale)[0]} scales without an axis"
+            )
         attributes = {"axis": axis % len(shape_of(x))} if several and axis is not None else {}
         kind = ir.DataType.FLOAT
         inputs = [x, scale] if zero is None else [x, scale, zero]
@@ -154,7 +156,9 @@ class Spelling:
             zero = self.edit.const(np.zeros((), kind.numpy()), "zero", kind)
         inputs = [y, factor, self._flat(zero)]
         if shape_of(factor) != ():
-            raise UnsupportedError(f"{title(self.node)}: {shape_of(factor)[0]} output scales")
+            raise UnsupportedError(
+                f"{title(self.node)}: the result has {shape_of(factor)[0]} scales (needs 1)"
+            )
         return self.add(QUANTISE, inputs, shape=shape_of(y), dtype=kind)
 
     def done(self, value: ir.Value) -> None:

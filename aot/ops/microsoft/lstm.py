@@ -71,7 +71,8 @@ def _dynamic_lstm_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What the node says: extents, functions of the gates, cell and state of each direction."""
+    """The sizes and attributes of the node; `functions` activate gates, cell and state, direction
+    by direction."""
 
     steps: int
     batch: int

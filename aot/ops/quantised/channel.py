@@ -65,7 +65,7 @@ PATTERNS = {name: quantised(name, activated(f), priority=-1) for name, f in FORM
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The constants of every channel: M and A of the kernel, and what its tables hold."""
+    """The constants of every channel: M and A of the kernel, and the entries of its tables."""
 
     kind: int
     added: bool

@@ -36,9 +36,10 @@ def flip(conv: QConv) -> int:
 
 
 def split(w: Array) -> tuple[Array, Array]:
-    """(int8 weights of the shape of `w`, what every weight of an output channel lacks, int32 [n]).
+    """(int8 weights of the shape of `w`, the number subtracted from them by output channel, int32
+    [n]).
 
-    The second is 0 for channels that int8 holds.
+    The number is 0 for channels whose weights int8 holds.
     """
     rows = w.reshape(len(w), -1).astype(np.int64)
     top, low = rows.max(axis=1), rows.min(axis=1)

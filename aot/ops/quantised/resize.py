@@ -285,7 +285,7 @@ def sum_bits(found: Tables) -> int:
 
 
 def fixed_error(found: Tables, bits: int) -> int:
-    """What the fixed point of the weights does to a sum at most, in its last place.
+    """The largest error of a sum by the fixed point of the weights, in units of its last place.
 
     Weights of one axis are off by half of 2^-29, products of two by as much again, products of
     three by half of 2^-bits.

@@ -75,7 +75,7 @@ def declare(end: str) -> list[tuple[Pattern, str, bool]]:
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What the kernels read for one direction."""
+    """The arrays that a kernel reads for one direction, and bounds that checks compare."""
 
     w: Array  # int8 [gates*hidden, input]
     r: Array  # int8 [gates*hidden, hidden]

@@ -189,7 +189,9 @@ def _gemm(spelling: Spelling) -> None:
     if alpha != 1:
         data = array(factor)
         if data is None or alpha <= 0:
-            raise UnsupportedError(f"{title(spelling.node)}: alpha {alpha:g}")
+            raise UnsupportedError(
+                f"{title(spelling.node)}: alpha is {alpha:g} beside a scale that cannot take it in"
+            )
         factor = spelling.edit.const(
             (data * alpha).astype(np.float32), f"{spelling.node.name}_b_scale"
         )

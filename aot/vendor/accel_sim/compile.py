@@ -208,7 +208,7 @@ class _Trials:
             return layout
 
     def quick(self, layout: Layout) -> tuple[int, int]:
-        """(cycles without what tokens add or picojoules, items), to compare layouts by."""
+        """(cycles without tokens, or picojoules; items) of a layout, to compare layouts by."""
         _, _, regions, lists = self._begin(layout)
         total = merge(self.config, True, *lists, POLICIES[0])[1]
         if self.options.objective == "energy":

@@ -76,7 +76,7 @@ class _Memory:
 
 
 class Tracker:
-    """Walks nodes in one legal order and says what each needs."""
+    """Walks nodes in one legal order and finds the nodes that each one waits for."""
 
     def __init__(self, c: Config, regions: Sequence[Region]) -> None:
         """Start with no node. Writable memory regions lie behind each other in one memory "SYS".

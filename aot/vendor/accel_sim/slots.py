@@ -27,7 +27,8 @@ class _Bank:
 
 
 class Slots:
-    """What the slots hold at this point of the program."""
+    """The contents of the slots of views, windows, strides and constants at this point of the
+    program."""
 
     def __init__(self) -> None:
         """Nothing is held; `clock` counts placed items, to find the slot unused for longest."""

@@ -88,7 +88,11 @@ class _Proof:
     # -- tokens -----------------------------------------------------------------------------------
 
     def started(self, step: Step) -> Clock:
-        """What has completed before `step` starts; StreamError if it waits for a token for ever."""
+        """The numbers of instructions that have completed before `step` starts, by unit; it takes
+        its tokens.
+
+        StreamError if no earlier instruction gives one of the tokens that it waits for.
+        """
         unit = step.unit
         clock = _join(self.clocks[unit], self.fence)
         for giver in UNITS:
@@ -307,7 +311,7 @@ def verify(
     entry: int = 0,
     written: Mapping[int, Ranges] | None = None,
 ) -> int:
-    """`prove`, for a stream of the compiler: what it finds is a bug, so it raises InternalError."""
+    """Prove a stream of the compiler as `prove` does; InternalError, as a fault is a bug."""
     try:
         return prove(stream, c, regions, data, entry, written)
     except StreamError as error:

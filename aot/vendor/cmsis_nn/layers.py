@@ -172,8 +172,10 @@ def maximum16_examples() -> Iterator[Case]:
 
 
 def pair_examples() -> Iterator[Case]:
-    """Those of every vendor, of int16, and of one image, which is made row by row, too; no sums end
-    in a half, which float32, portable C and the library round in three ways."""
+    """The cases of every vendor, then int16 values, then one image, which is made row by row, too.
+
+    No sum ends in a half: float32, portable C and the library round halves in three ways.
+    """
     yield from QuantisedPair.cases()
     steps = [np.array(s, np.float32) for s in (3e-4, 2.13e-4, 4e-4)]
     for shape, dtype in (((2, 5, 3, 7), "int16"), ((1, 5, 3, 7), "int16"), ((1, 5, 4, 7), "int8")):
@@ -191,7 +193,7 @@ for _made in (add, mul):
 
 @softmax.cases
 def softmax_examples() -> Iterator[Case]:
-    """Those of every vendor, and of int16."""
+    """The cases of every vendor, then int16 values."""
     yield from QuantisedSoftmax.cases()
     zero, steps = np.array(0, np.int16), (np.float32(3e-4), np.float32(1 / 32768))
     x = quantised_values(4, 30, dtype="int16")

@@ -125,8 +125,10 @@ def geometry(m: Match, found: QuantisedProduct) -> Geometry:
 
 
 def kind_of(found: QuantisedProduct, four_bits: bool = True) -> str:
-    """What ends the name of the function: "16" for int16, "4" where it has `four_bits` and weights
-    that fit them, else ""."""
+    """The ending of the function's name: "16" for int16 values, "4" for weights of 4 bits, else "".
+
+    Weights count as such where the function has `four_bits` and every weight fits into 4 bits.
+    """
     if str(found.y.dtype) == "int16":
         return "16"
     data = found.w.data
@@ -361,8 +363,10 @@ NARROW_AND_WIDE: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], 
 
 @conv.cases
 def conv_examples() -> Iterator[Case]:
-    """Those of every vendor, windows that move along one row, and filters per channel; then with
-    int16 values, and with weights of 4 bits."""
+    """The cases of every vendor, windows that move along one row, and filters per channel.
+
+    Int16 values and weights of 4 bits follow.
+    """
     yield from QuantisedProduct.conv_cases()
     example = QuantisedProduct.example
     for length, window, attrs in (
@@ -398,7 +402,7 @@ def _values16(*shape: int) -> Array:
 
 @transposed.cases
 def transposed_examples() -> Iterator[Case]:
-    """Those of every vendor, and of so many channels that the weights are turned."""
+    """The cases of every vendor, then so many channels that the weights are turned."""
     yield from QuantisedProduct.transposed_cases()
     for x, shape, strides, pads, more in (
         ((2, 20, 4, 5), (20, 6, 3, 3), [2, 2], [1, 1, 1, 1], [0, 0]),
@@ -415,7 +419,7 @@ def transposed_examples() -> Iterator[Case]:
 
 @dense.cases
 def dense_examples() -> Iterator[Case]:
-    """Those of every vendor, then with weights of 4 bits, and with int16 values."""
+    """The cases of every vendor, then weights of 4 bits, then int16 values."""
     yield from QuantisedProduct.dense_cases()
     example = QuantisedProduct.example
     for rows, shape, one in ((1, (40, 10), False), (3, (17, 5), True), (2, (33, 8), False)):

@@ -76,7 +76,7 @@ def windowed(m: Match) -> images.Fields:
 
 
 def residual_fits(m: Match) -> images.Checks:
-    """The check that what is added to a convolution is computed, and as large."""
+    """The check that the residual of a convolution is computed, and has the result's shape."""
     fits = m.z is None or (not m.z.is_const and m.z.shape == m.conv.shape)
     return [(fits, f"an operand {m.z and list(m.z.shape)} beside a convolution {m.conv.shape}")]
 
@@ -112,7 +112,7 @@ def batches(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
 
 
 def product_fits(m: Match) -> images.Checks:
-    """Checks of the operands of a product, and of what is added to it."""
+    """Checks of the operands of a product, and of the operand that is added to it."""
     yield min(m.a.rank, m.b.rank) >= 2, f"ranks {m.a.rank} and {m.b.rank} (need two axes or more)"
     shapes = f"{list(m.a.shape)} by {list(m.b.shape)}"
     yield batches(m.a.shape, m.b.shape) != (), f"matrices {shapes} (needs a common step)"
@@ -132,7 +132,7 @@ def multiply(
 
 
 def to_product(steps: Steps, m: Match) -> None:
-    """A MatMul or Gemm, and what is added to its result."""
+    """Record a MatMul or Gemm, and the sum of its result and the operand added to it."""
     gemm = m.node.op_type == "Gemm"
     said = [m.node.attr(n, default) if gemm else default for n, default in
             (("transA", 0), ("transB", 0), ("alpha", 1.0), ("beta", 1.0))]  # fmt: skip

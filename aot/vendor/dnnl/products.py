@@ -119,7 +119,7 @@ def same_shape(m: Match) -> Checks:
 
 
 def post_of(m: Match) -> int:
-    """What follows the activation (POSTS), 0 for nothing."""
+    """The number (POSTS) of the operation that follows the activation, 0 if none follows."""
     return POSTS[m.root.op_type] if "post" in m.values else 0
 
 

@@ -56,7 +56,7 @@ class Npu:
 
     @property
     def architecture(self) -> str:
-        """What Vela calls the family."""
+        """The name that Vela has for the NPU's family."""
         return FAMILIES[self.family][0]
 
     @property

@@ -209,7 +209,7 @@ def emit_transpose(b: Builder, m: Match) -> None:
 
 
 def emit_reshape(b: Builder, m: Match) -> None:
-    """RESHAPE of what is stored in ONNX's order."""
+    """Add a RESHAPE of a value that is stored in ONNX's order."""
     x, flat = b.read(m.x), ValueRef(m.x.ir)
     if m.x.layout.blocked and m.y.rank == 2 and m.y.shape[0] == m.x.shape[0]:
         b.flattened[m.y.name] = x, m.x

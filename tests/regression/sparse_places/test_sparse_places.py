@@ -46,7 +46,7 @@ def test_it_is_spelled_out(places: object, dims: list[int], want: object) -> Non
         ([[0, 1], [1, 3]], [2, 3], "place 3 is outside"),
         ([4, 1], [6], "do not ascend"),
         ([1, 1], [6], "do not ascend"),
-        ([1], [6], "places of shape [1]"),
+        ([1], [6], "the places have shape [1]"),
         ([1, 2], [-6], "negative"),
     ],
 )
