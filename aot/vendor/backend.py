@@ -389,27 +389,41 @@ class Backend:
         Warns (PatternWarning) of operators that normalise rewrites before patterns are matched.
         Raises BackendError if the function describes no pattern.
         """
-        # Headers that calls name are looked for beside the file that declares the pattern.
-        folder = Path(function.__code__.co_filename).parent
         try:
             graph = trace(function)
         except Exception as error:
             raise BackendError(f"{self.name}.{function.__name__}: {error}") from error
-        made = Pattern(
-            function.__name__,
-            graph,
-            self.name,
-            outputs=result_names(graph),
-            folder=folder,
-            header=self.header,
-            _region=self._region,
-        )
-        self.patterns.append(made)
+        made = self.declare(function.__name__, graph, outputs=result_names(graph))
+        # Headers that calls name are looked for beside the file that declares the pattern.
+        made.folder = Path(function.__code__.co_filename).parent
         gone = [] if self.name == "c" else unseen(graph, self.keeps)
         if gone:
             text = f"pattern {made.backend}.{made.name} waits in vain: {'; '.join(gone)}"
             hint = "docs/canonical.md lists what vendors see"
             warnings.warn(f"{text} ({hint})", PatternWarning, stacklevel=2)
+        return made
+
+    def declare(
+        self,
+        name: str,
+        graph: Any,
+        *checks: Check,
+        lower: Lowering | None = None,
+        layouts: LayoutRule | None = None,
+        cost: Callable[[Match], float] | None = None,
+        cases: Cases | None = None,
+        outputs: tuple[str, ...] = ("y",),
+    ) -> Pattern:
+        """Add the pattern of a `graph` that was built from `OP` and `wildcard`.
+
+        The functions are those that the decorators of a pattern take, `outputs` the names of the
+        root's results.
+        """
+        made = Pattern(name, graph, self.name, outputs, folder=self.folder, header=self.header)
+        made._checks, made._cases = [*checks], [cases] if cases else []
+        made._lower, made._layouts, made._cost = lower, layouts, cost
+        made._region = self._region
+        self.patterns.append(made)
         return made
 
     def region(self, function: RegionLowering) -> RegionLowering:

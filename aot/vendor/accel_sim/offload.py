@@ -15,7 +15,6 @@ from aot.vendor import (
     BackendOptions,
     Layout,
     Match,
-    Pattern,
     Speed,
     UsageError,
     ValueRef,
@@ -53,8 +52,8 @@ INTERRUPTS = ("mps2-an385", "mps2-an386", "mps2-an500", "virt")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What checks and costs ask: the machine, the arithmetic of quantised values, options of the
-    compiler."""
+    """The machine, the arithmetic of quantised values and the compiler's options, which checks and
+    costs ask."""
 
     config: Config
     rq: Rq
@@ -129,17 +128,6 @@ def _result_layout(y: ValueRef) -> Layout:
     return channels_last(y) if blocked else PLAIN
 
 
-def _pattern(spec: Spec, machine: Machine) -> Pattern:
-    """The vendor's pattern of a spec, with its checks, layouts, cost and cases for this machine."""
-    made = Pattern(spec.name, spec.graph, NAME, folder=FOLDER, header=HEADER)
-    made.check(partial(machine.check, spec))
-    made.layouts(_layouts)
-    made.cost(partial(machine.nanoseconds, spec))
-    if spec.cases is not None:
-        made.cases(spec.cases)
-    return made
-
-
 def options_of(said: BackendOptions) -> AccelOptions:
     """The options of the compiler from `--backend-option accel_sim.KEY=V` and `--objective`.
 
@@ -188,7 +176,15 @@ def make(said: BackendOptions) -> Backend:
         speed=speed,
         configure=make,
     )
-    made.patterns.extend(_pattern(s, machine) for s in SPECS)
+    for spec in SPECS:
+        made.declare(
+            spec.name,
+            spec.graph,
+            partial(machine.check, spec),
+            layouts=_layouts,
+            cost=partial(machine.nanoseconds, spec),
+            cases=spec.cases,
+        )
     made.region(Lowering({s.name: s for s in SPECS}, chosen, rq, machine.options))
     return made
 

@@ -3,21 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from aot.vendor import (
     Backend,
-    Case,
-    Layout,
     Match,
     Operand,
-    Pattern,
     Recorder,
     UnsupportedError,
     ValueRef,
-    images,
 )
 
 FOLDER, HEADER = Path(__file__).parent, "aot_acl.h"
@@ -33,24 +29,6 @@ backend = Backend(
     systems=("linux",),
     folder=FOLDER,
 )
-
-
-def declare(
-    name: str,
-    graph: Any,
-    checks: Sequence[Callable[[Match], images.Checks]],
-    lower: Callable[[Recorder, Match], None],
-    layouts: Callable[[Match, dict[str, Layout], int], dict[str, Layout]],
-    cases: Callable[[], Iterable[Case]],
-) -> None:
-    """Add the pattern `graph` with its cases to the backend."""
-    made = Pattern(name, graph, "acl", folder=FOLDER, header=HEADER)
-    for check in checks:
-        made.check(check)
-    made.lower(lower)
-    made.layouts(layouts)
-    made.cases(cases)
-    backend.patterns.append(made)
 
 
 def run(

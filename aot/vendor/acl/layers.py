@@ -26,7 +26,7 @@ from aot.vendor import (
     quantised_values,
     wildcard,
 )
-from aot.vendor.acl.base import declare, run
+from aot.vendor.acl.base import backend, run
 
 #: The checks of every pattern of floats.
 FLOATS = images.floats, outside_of_quantised, images.ordered_bounds
@@ -309,4 +309,4 @@ for _name, _graph, _checks, _lower, _layouts, _cases in (
         ],
     ),
 ):
-    declare(_name, _graph, _checks, _lower, _layouts, _cases)
+    backend.declare(_name, _graph, *_checks, lower=_lower, layouts=_layouts, cases=_cases)

@@ -31,10 +31,7 @@ MOST_SUMMED = 16
 
 def declare(name: str, graph: Any, ratio: float) -> Pattern:
     """Add the pattern `graph`, which takes `ratio` times as long as in portable C."""
-    made = Pattern(name, graph, "cmsis_nn", folder=Path(__file__).parent, header=HEADER)
-    made.cost(lambda m: tflite_layers.priced(m, ratio))
-    backend.patterns.append(made)
-    return made
+    return backend.declare(name, graph, cost=lambda m: tflite_layers.priced(m, ratio))
 
 
 def types(m: Match) -> tuple[DType]:
@@ -44,7 +41,7 @@ def types(m: Match) -> tuple[DType]:
 
 
 def wide(m: Match) -> str:
-    """What ends the name of the function for the type of the result: "16", or "" for int8."""
+    """The ending of the function's name by the type of the result: "16" for int16, "" for int8."""
     return "16" * (str(m.y.dtype) == "int16")
 
 

@@ -15,7 +15,6 @@ from aot.vendor import (
     Case,
     Match,
     Operand,
-    Pattern,
     Recorder,
     RegionView,
     Speed,
@@ -139,12 +138,8 @@ def declare(
     scratch: Callable[[Match], int] = lambda m: 0,
 ) -> None:
     """Add the pattern `graph` to the backend; `scratch` are bytes that a match needs for itself."""
-    made = Pattern(name, graph, "cudnn", folder=FOLDER, header=HEADER, _region=on_the_gpu)
-    for check in checks:
-        made.check(check)
-    made.cases(cases)
+    backend.declare(name, graph, *checks, cases=cases)
     _LOWERINGS[name] = lower, scratch
-    backend.patterns.append(made)
 
 
 @backend.region

@@ -65,11 +65,8 @@ def declare(
     """Add the pattern `build(op, *params)` to the backend; `int8`: it knows 8-bit quantised
     values."""
     graph = build(OP, *[wildcard(p) for p in params])
-    made = Pattern(name, graph, "dnnl", outputs, folder=Path(__file__).parent, header=HEADER)
-    if not int8:
-        made.check(outside_of_quantised)
-    backend.patterns.append(made)
-    return made
+    checks = () if int8 else (outside_of_quantised,)
+    return backend.declare(name, graph, *checks, outputs=outputs)
 
 
 def primitive(c: Recorder, create: str, *operands: Operand) -> Operand:

@@ -19,7 +19,6 @@ from aot.vendor import (
     InternalError,
     Match,
     Operand,
-    Pattern,
     Recorder,
     RegionView,
     Speed,
@@ -56,7 +55,7 @@ STANDIN = "NOT TARGET ethosu_core_driver AND NOT AOT_ETHOS_U_ROOT"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What checks, costs and the lowering ask: the NPU and the objective of Vela's schedule."""
+    """The NPU and the objective of Vela's schedule, which checks, costs and the lowering ask."""
 
     npu: Npu
     objective: str
@@ -213,20 +212,17 @@ def backend_for(npu: Npu, objective: str = "latency") -> Backend:
         configure=configure,
         standin=STANDIN,
     )
-    made.patterns.extend(_pattern(layer, machine) for layer in LAYERS.values())
+    for layer in LAYERS.values():
+        made.declare(
+            layer.name,
+            layer.graph,
+            partial(machine.check, layer),
+            layouts=layer.layouts,
+            cost=partial(machine.nanoseconds, layer),
+            cases=layer.cases,
+        )
     made.region(machine.lower)
     made.fits(machine.fits)
-    return made
-
-
-def _pattern(layer: Layer, machine: Machine) -> Pattern:
-    """The pattern of one layer, with its checks, layouts, cost in nanoseconds and cases."""
-    made = Pattern(layer.name, layer.graph, NAME, folder=FOLDER, header=HEADER)
-    made.check(partial(machine.check, layer))
-    made.layouts(layer.layouts)
-    made.cost(partial(machine.nanoseconds, layer))
-    if layer.cases is not None:
-        made.cases(layer.cases)
     return made
 
 

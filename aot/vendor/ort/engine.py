@@ -20,7 +20,6 @@ from aot.vendor import (
     Match,
     NodeRef,
     Operand,
-    Pattern,
     Recorder,
     RegionView,
     UnsupportedError,
@@ -130,17 +129,14 @@ def _described(values: Sequence[ValueRef], side: str) -> dict[str, tuple[int, ..
     }
 
 
-def pattern_of(name: str) -> Pattern:
-    """The pattern of an operator with any number of inputs: `Conv`, `com.microsoft.CDist`."""
+def declare(backend: Backend, name: str) -> None:
+    """Add the pattern of an operator with any number of inputs: `Conv`, `com.microsoft.CDist`."""
     domain, _, op_type = name.rpartition(".")
     graph = getattr(OP.domain(domain), op_type)(wildcard("xs"), _optional=-1)
-    made = Pattern(op_type, graph, NAME, RESULTS, folder=FOLDER, header=HEADER)
-    made.check(fits)
+    cases = (lambda: [CASES[op_type]()]) if name in OTHERS else None
+    made = backend.declare(op_type, graph, fits, cases=cases, outputs=RESULTS)
     if domain.startswith("com."):
         made.infer(types_of)
-    if name in OTHERS:
-        made.cases(lambda: [CASES[op_type]()])
-    return made
 
 
 def backend_for(operators: Sequence[str]) -> Backend:
@@ -159,7 +155,8 @@ def backend_for(operators: Sequence[str]) -> Backend:
         limits=Limits(inputs=MOST_TENSORS, outputs=MOST_TENSORS),
         folder=FOLDER,
     )
-    made.patterns.extend(map(pattern_of, operators))
+    for name in operators:
+        declare(made, name)
     made.region(lower)
     return made
 

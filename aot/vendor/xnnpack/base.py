@@ -3,24 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from aot.vendor import (
     F32,
     Backend,
-    Layout,
     Match,
     Operand,
-    Pattern,
     Recorder,
     UnsupportedError,
     ValueRef,
     images,
     outside_of_quantised,
 )
-from aot.vendor.xnnpack.cases import CASES
 
 #: EXTRA_BYTES is how far kernels may read past an operand's end (XNN_EXTRA_BYTES).
 FOLDER, HEADER, EXTRA_BYTES = Path(__file__).parent, "aot_xnnpack.h", 16
@@ -36,23 +33,6 @@ backend = Backend(
     systems=("linux",),
     folder=FOLDER,
 )
-
-
-def declare(
-    name: str,
-    graph: Any,
-    checks: Sequence[Callable[[Match], images.Checks]],
-    lower: Callable[[Recorder, Match], None],
-    layouts: Callable[[Match, dict[str, Layout], int], dict[str, Layout]],
-) -> None:
-    """Add the pattern `graph` with its cases to the backend."""
-    made = Pattern(name, graph, "xnnpack", folder=FOLDER, header=HEADER)
-    for check in checks:
-        made.check(check)
-    made.lower(lower)
-    made.layouts(layouts)
-    made.cases(CASES[name])
-    backend.patterns.append(made)
 
 
 #: The checks of every pattern of floats, the one of its bounds last.

@@ -24,7 +24,8 @@ from aot.vendor import (
     quantised,
     wildcard,
 )
-from aot.vendor.xnnpack.base import FLOATS, declare, run
+from aot.vendor.xnnpack.base import FLOATS, backend, run
+from aot.vendor.xnnpack.cases import CASES
 
 #: Operators of one operand by their numbers in aot_xnnpack.c; Mul is one of a value by itself.
 UNARY = (
@@ -265,4 +266,4 @@ for _name, _graph, _checks, _lower, _layouts in (
         images.pair_layouts,
     ),
 ):
-    declare(_name, _graph, _checks, _lower, _layouts)
+    backend.declare(_name, _graph, *_checks, lower=_lower, layouts=_layouts, cases=CASES[_name])

@@ -23,7 +23,8 @@ from aot.vendor import (
     quantised,
     wildcard,
 )
-from aot.vendor.xnnpack.base import FLOATS, declare, run
+from aot.vendor.xnnpack.base import FLOATS, backend, run
+from aot.vendor.xnnpack.cases import CASES
 
 
 def to_conv(c: Recorder, m: Match) -> None:
@@ -106,4 +107,4 @@ for _name, _graph, _checks, _lower, _layouts in (
         images.last(),
     ),
 ):
-    declare(_name, _graph, _checks, _lower, _layouts)
+    backend.declare(_name, _graph, *_checks, lower=_lower, layouts=_layouts, cases=CASES[_name])
