@@ -57,10 +57,11 @@ def merge_around(
 def prove_convex(
     preds: Preds, labels: Sequence[str], names: Sequence[str], homes: Sequence[int]
 ) -> tuple[list[int], list[list[int]], list[list[int]]]:
-    """The graph with one vertex per label: (vertex of each given one, predecessors, members).
+    """Contract the graph to one vertex per labelled region and prove that it has no cycle.
 
-    A vertex without a label is one with its vertex in `homes`. Raises ModelError with the path if
-    the graph has a cycle.
+    Returns (contracted vertex of each vertex, predecessors and members of each contracted one).
+    Vertices without a label stay single, but one joins the vertex that `homes` gives for it. Raises
+    ModelError, with the path, for a cycle: a labelled region is then left and entered again.
     """
     group = _groups(labels, homes)
     fewer, members = _contracted(preds, group)

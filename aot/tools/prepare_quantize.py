@@ -62,8 +62,10 @@ def prepare(model: onnx.ModelProto, spelling: Literal["qdq", "qoperator"]) -> Pr
 
 
 def restore(prepared: Prepared, made: onnx.ModelProto) -> None:
-    """Give the quantised model, in place, the names of the given one, and names like them to what
-    was added.
+    """Give the quantised model, in place, the names of values that `prepared` took away.
+
+    A value or node that the quantiser added gets the name of the value that it was made for, with
+    the quantiser's ending, made unique.
     """
     graph = made.graph
     # The quantiser adds nodes at the end, but ONNX wants makers before readers.

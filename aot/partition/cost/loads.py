@@ -111,7 +111,12 @@ class Loads:
         return full and self._viewed.isdisjoint(held)
 
     def key(self, owner: int, load: Load, live: Container[int]) -> object:
-        """What of a load matters for the tiles to come, where the values in `live` are read."""
+        """A key of `load`, equal for loads between which no later tile can tell.
+
+        It has the amounts that the backend limits: of values that enter or leave the region their
+        number, and which of them are `live` (read later). Where a backend judges a region as a
+        whole the key has all its tiles and results.
+        """
         if owner in self._whole:
             return load.tiles, load.leave
         limits = self._problem.limits[owner]

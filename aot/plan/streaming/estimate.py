@@ -144,13 +144,17 @@ class RowPeaks:
 
 
 class _Live:
-    """When rows come and go: `reads` is the last step that reads a row of a root (-1: none does),
-    `born` the first that makes it (`steps`: none does), `change` the bytes of scratch and sums that
-    come with each step.
+    """When rows of `rows` come and go, over `steps` steps; arrays are [roots, rows] of step
+    numbers.
+
+    `reads` is the last step that reads a row (-1: none does), `born` the first that makes it
+    (`steps`: none does), `change` [steps + 1] the bytes of scratch and sums that come with each
+    step. `makers` are the calls that make a root, `apart` tells of which roots a row has several
+    pieces.
     """
 
     def __init__(self, rows: RowPeaks, steps: int) -> None:
-        """Begin without calls; `steps` are those of all."""
+        """Begin without calls; `steps` is the number of steps of all calls together."""
         self.rows, self.steps = rows, steps
         self.reads, self.born = np.full(rows.shape, -1), np.full(rows.shape, steps)
         self.change = np.zeros(steps + 1, np.int64)
