@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole tensors against rows: bytes of arena, instructions and flash on boards, time on hosts.
 
-    python benchmarks/streaming.py [--no-build] [--only WORD] [MODEL.onnx:TARGET:ASKED …]
+    python benchmarks/streaming.py [--no-build] [--large] [--only WORD] [MODEL.onnx:TARGET:ASKED …]
 
 Compiles each network with the default objective and with `--objective ram` or `--push`, builds
 both, feeds both the same data and compares the results byte by byte, and counts instructions under
 QEMU; on a host with `--accuracy strict`, and the time is the median of CPU seconds in turns.
 Without arguments: the networks of CASES, from AOT_TEST_MODELS or with random weights
 (streamed_models.py), with the bytes asked for; OTHERS are planned only. `--no-build` plans all
-only, `--only` takes those with a word in their line. Exits 1 if results differ, or a figure is more
-than asked.
+only, `--large` also builds the networks that QEMU runs for up to half an hour, `--only` takes those
+with a word in their line. Exits 1 if results differ, or a figure is more than asked.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import os
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,10 @@ from streamed_models import NETWORKS, saved  # noqa: E402
 
 import aot  # noqa: E402
 from aot.api import Bundle  # noqa: E402
-from aot.cli import main as aotc  # noqa: E402
 from aot.npz import read_npz  # noqa: E402
 from aot.target import load_target  # noqa: E402
+from aot.tools import emulate, run  # noqa: E402
+from aot.tools.elf_image import measure_image  # noqa: E402
 
 #: Instructions or time, and bytes of flash, of rows to those of whole tensors, at most.
 RATIO, LARGE_RATIO, FLASH_RATIO = 1.15, 1.4, 1.15
@@ -43,13 +45,16 @@ RATIO, LARGE_RATIO, FLASH_RATIO = 1.15, 1.4, 1.15
 PLANNING = 3.0
 #: Runs of each bundle that are timed on a host.
 TURNS = 15
+#: Seconds after which a board that runs a large network is taken to hang.
+PATIENCE = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """A network on a target: bytes of arena `asked`, 0 if none are, the `ratio` asked of
-    instructions or time; with `pushed` rows come one by one, `planned` ones are not built. With
-    `cached` both have the objective latency, the first one without rows that stay in a cache.
+    instructions or time; with `pushed` rows come one by one, `planned` ones are not built, `large`
+    ones only if asked. With `cached` both have the objective latency, the first one without rows
+    that stay in a cache.
     """
 
     model: str
@@ -59,6 +64,7 @@ class Case:
     pushed: bool = False
     planned: bool = False
     cached: bool = False
+    large: bool = False
 
 
 CASES = (
@@ -71,8 +77,8 @@ CASES = (
     Case("mobilenetv2_224_int8", "cortex-m55", 260_000),
     Case("resnet50_224_int8", "host", 600_000, LARGE_RATIO),
     Case("vgg19_224_int8", "host", 600_000, LARGE_RATIO),
-    Case("resnet50_224_int8", "cortex-m55", 600_000, LARGE_RATIO, planned=True),
-    Case("vgg19_224_int8", "cortex-m55", 600_000, LARGE_RATIO, planned=True),
+    Case("resnet50_224_int8", "cortex-m55", 600_000, LARGE_RATIO, large=True),
+    Case("vgg19_224_int8", "cortex-m55", 600_000, LARGE_RATIO, large=True),
     Case("mobilenetv2_224_f32", "host", 700_000),
     Case("mobilenetv2_448_f32", "host", 0, 1.02, cached=True),
 )
@@ -131,21 +137,33 @@ def compiled(case: Case, model: Path, objective: str, out: Path) -> Built:
 
 
 def measured(built: Built, samples: Path) -> tuple[dict[str, np.ndarray], float, float]:
-    """Results, instructions and bytes of flash of a board's image."""
-    out = built.bundle.out
+    """Results and instructions of one run, and bytes of flash, of a board's image."""
     built.bundle.build()
-    words = ["run", str(out), "--inputs", str(samples), "--outputs", str(out / "y.npz")]
-    if aotc(words) != 0 or aotc(["bench", str(out), "-q", "--json", str(out / "b.json")]) != 0:
-        raise SystemExit(f"{out} does not run")
-    found = json.loads((out / "b.json").read_text(encoding="utf-8"))
-    return read_npz(out / "y.npz"), float(found["instructions"]), float(found["flash"])
+    program = run.open_out(built.bundle.out)
+    folder = built.bundle.out
+    words = ["--repeat", "1", "--warmup", "0", "--report", "report.json"]
+    for i, value in enumerate(read_npz(samples).values()):
+        value.tofile(folder / f"i{i}.bin")
+        words += ["--input", f"{i}=i{i}.bin"]
+    for i, _ in enumerate(program.outputs):
+        words += ["--output", f"{i}=o{i}.bin"]
+    run.start(program, words, folder=folder)
+    results = {s.name: run.read_raw(folder / f"o{i}.bin", s) for i, s in enumerate(program.outputs)}
+    flash = measure_image(program.program()).flash
+    return results, counted(program, folder / "report.json"), float(flash)
+
+
+def counted(program: run.Built, report: Path) -> float:
+    """The instructions of the run that a report tells of, less those of an empty one."""
+    empty, ticks = (int(t, 16) for t in json.loads(report.read_text("ascii"))["ticks"])
+    return (ticks - empty) * 1e9 / (program.target.get("tick_hz") or 1e9)
 
 
 def timed(pair: list[Built], samples: Path) -> list[tuple[dict[str, np.ndarray], float, float]]:
     """The same for two bundles of this machine: results, seconds, bytes of the library."""
     feeds = list(read_npz(samples).values())
     runs = [built.bundle.build().load() for built in pair]
-    results = [{str(k): np.asarray(v) for k, v in enumerate([run(*feeds)])} for run in runs]
+    results = [{str(k): np.asarray(v) for k, v in enumerate([once(*feeds)])} for once in runs]
     seconds: list[list[float]] = [[], []]
     for turn in range(2 * TURNS):
         start = time.process_time()
@@ -184,7 +202,8 @@ def row(case: Case, model: Path, folder: Path) -> tuple[str, bool]:
         if case.target == "host":
             found = timed(pair, folder / "x.npz")
         else:
-            found = [measured(p, folder / "x.npz") for p in pair]
+            with ThreadPoolExecutor(len(pair)) as boards:
+                found = list(boards.map(measured, pair, [folder / "x.npz"] * len(pair)))
         (a, ours, flash), (b, theirs, more) = found
         same = all(np.array_equal(v, b[k]) for k, v in a.items())
         cells += [f"{theirs / ours:.3f}", f"{more / flash:.3f}", "equal" if same else "DIFFER"]
@@ -208,17 +227,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", metavar="MODEL.onnx:TARGET:ASKED")
     parser.add_argument("--no-build", action="store_true")
+    parser.add_argument("--large", action="store_true")
     parser.add_argument("--only", default="")
     args = parser.parse_args()
     given = [c.rsplit(":", 2) for c in args.cases]
     cases = [Case(n, t, int(b)) for n, t, b in given] or [*CASES, *OTHERS]
+    emulate.TIMEOUT = PATIENCE if args.large else emulate.TIMEOUT
     print(HEAD, flush=True)
     good = True
     for case in cases:
         kind = " pushed" if case.pushed else " cached" * case.cached
         if args.only not in f"{case.model} {case.target}{kind}":
             continue
-        if args.no_build:
+        if args.no_build or (case.large and not args.large):
             case = replace(case, planned=True)
         with tempfile.TemporaryDirectory() as folder:
             line, fine = row(case, source(case, Path(folder)), Path(folder))

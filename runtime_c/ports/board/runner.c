@@ -6,9 +6,9 @@
  *        [--profile FILE]
  *
  * Files are raw little-endian row-major bytes; names have no spaces. With --steps they hold that
- * many tensors, one for each run. --repeat writes one line of JSON to --report. --trace and
- * --profile need the build with AOT_TRACE. Without arguments the image tests itself. Exit status:
- * 0, 1 failed, 2 usage.
+ * many tensors, one for each run. --repeat writes one line of JSON to --report, and what the last
+ * run gave. --trace and --profile need the build with AOT_TRACE. Without arguments the image tests
+ * itself. Exit status: 0, 1 failed, 2 usage.
  *
  * The arguments are asked for again whenever one is needed: nothing of them stays in memory.
  */
@@ -465,6 +465,7 @@ int main(void) {
         self_test();
     } else if (repeats() > 0) {
         measure(repeats(), setting('w', 1));
+        store(0);
     } else {
         run_steps();
     }
