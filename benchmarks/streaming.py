@@ -5,10 +5,11 @@
 
 Compiles each network with the default objective and with `--objective ram` or `--push`, builds
 both, feeds both the same data and compares the results byte by byte, and counts instructions under
-QEMU; on a host with `--accuracy strict`, and the time is the median of CPU seconds in turns.
+QEMU; on a host with `--accuracy strict`, and the time is the median of CPU seconds in turns. Where
+rows are for the cache, each chain of calls has a line, with what the trace builds measure of it.
 Without arguments: the networks of CASES, from AOT_TEST_MODELS or with random weights
 (streamed_models.py), with the bytes asked for; OTHERS are planned only. `--no-build` plans all
-only, `--large` also builds the networks that QEMU runs for up to half an hour, `--only` takes those
+only, `--large` also builds the networks that QEMU runs for minutes, `--only` takes those
 with a word in their line. Exits 1 if results differ, or a figure is more than asked.
 """
 
@@ -37,12 +38,15 @@ from aot.api import Bundle  # noqa: E402
 from aot.npz import read_npz  # noqa: E402
 from aot.target import load_target  # noqa: E402
 from aot.tools import emulate, run  # noqa: E402
+from aot.tools.bench import bench_nodes  # noqa: E402
 from aot.tools.elf_image import measure_image  # noqa: E402
 
 #: Instructions or time, and bytes of flash, of rows to those of whole tensors, at most.
 RATIO, LARGE_RATIO, FLASH_RATIO = 1.15, 1.4, 1.15
 #: Seconds of CPU that planning takes at most.
 PLANNING = 3.0
+#: How much faster rows are that stay in a cache, at least.
+GAIN = 1.1
 #: Runs of each bundle that are timed on a host.
 TURNS = 15
 #: Seconds after which a board that runs a large network is taken to hang.
@@ -80,7 +84,7 @@ CASES = (
     Case("resnet50_224_int8", "cortex-m55", 600_000, LARGE_RATIO, large=True),
     Case("vgg19_224_int8", "cortex-m55", 600_000, LARGE_RATIO, large=True),
     Case("mobilenetv2_224_f32", "host", 700_000),
-    Case("mobilenetv2_448_f32", "host", 0, 1.02, cached=True),
+    *(Case(f"mobilenetv2_{n}_f32", "host", 0, 1.02, cached=True) for n in (448, 640)),
 )
 #: Other networks whose plans are shown: half of them with weights of their own.
 OTHERS = (
@@ -176,6 +180,33 @@ def timed(pair: list[Built], samples: Path) -> list[tuple[dict[str, np.ndarray],
     ]
 
 
+def chains(pair: list[Built]) -> tuple[str, bool]:
+    """A line for each chain of the second bundle, in microseconds of CPU as whole tensors and by
+    rows, in turns; and whether all rows are as fast as asked.
+    """
+    whole, rows = (run.open_out(b.bundle.out) for b in pair)
+    turns = [(bench_nodes(whole, 5), bench_nodes(rows, 5)) for _ in range(TURNS)]
+    lines, good = [], True
+    for part in rows.manifest["memory"].get("by_rows", ()):
+        calls = rows.manifest["nodes"][part["first"] : part["last"] + 1]
+        nodes = [c["nodes"] for c in calls]
+        times = [
+            [
+                sum(c.amount for c in f if b.manifest["nodes"][c.call]["nodes"] in nodes)
+                for f in each
+            ]
+            for b, each in zip((whole, rows), zip(*turns, strict=True), strict=True)
+        ]
+        gain = float(np.median(np.divide(*times)))
+        before, after = (np.median(t) / 1e3 for t in times)
+        lines.append(
+            f"{nodes[0][0]} to {nodes[-1][-1]}: {before:.0f} us as whole tensors, {after:.0f} by "
+            f"rows, {gain:.2f} times as fast" + ("" if gain >= GAIN else ", less than asked")
+        )
+        good = good and gain >= GAIN
+    return "\n".join(lines), good
+
+
 def data(shape: list[int], dtype: str, rng: np.random.Generator) -> np.ndarray:
     """Random values of an input."""
     if dtype.startswith("float"):
@@ -210,7 +241,11 @@ def row(case: Case, model: Path, folder: Path) -> tuple[str, bool]:
         good = good and same and theirs <= case.ratio * ours and more <= FLASH_RATIO * flash
     else:
         cells += ["–"] * 3
-    return "| " + " | ".join(map(str, cells)) + " |", good
+    line = "| " + " | ".join(map(str, cells)) + " |"
+    if case.cached and not case.planned:
+        parts, fast = chains(pair)
+        return f"{line}\n{parts}", good and fast
+    return line, good
 
 
 def source(case: Case, folder: Path) -> Path:

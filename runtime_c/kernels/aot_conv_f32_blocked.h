@@ -59,6 +59,9 @@ AOT_INLINE void aot_conv_f32_pixels(aot_tile_f32_job *j, const aot_conv_f32_bloc
             j->row[i] = iy;
             j->col[i] = col;
         }
+        if (j->edge == 0 && p->sw == 1 && n == size) {
+            j->edge = AOT_TILE_CLOSE;
+        }
         return;
     }
     for (i = 0; i < size; ++i) {
@@ -164,6 +167,7 @@ AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_block
             for (i = 0; i < size; ++i) {
                 j->off[i] = x0 + (ptrdiff_t)(i < n ? i : n - 1) * AOT_VLEN;
             }
+            j->edge = n == size ? AOT_TILE_CLOSE : 0;
         } else {
             aot_conv_f32_pixels(j, p, oy, ox, n, size);
             ox += n;

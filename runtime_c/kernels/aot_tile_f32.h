@@ -23,6 +23,7 @@
 #ifndef AOT_TILE_F32_H
 #define AOT_TILE_F32_H
 
+#include <float.h>
 #include <stddef.h>
 
 #include "aot_rows.h"
@@ -31,6 +32,10 @@
 #define AOT_TILE_MAX_P 14
 /* Products of a convolution that are summed up before they join a total: as many as others sum. */
 #define AOT_TILE_RUN 128
+/* Whether tiles have ways of their own for pixels that follow each other, as a tile has more pixels
+ * than x86 has registers for addresses, and for results with a lower bound alone. */
+#define AOT_TILE_WAYS (AOT_VLEN >= 8)
+#define AOT_TILE_CLOSE (AOT_TILE_WAYS ? -1 : 0) /* `edge` of the former */
 
 typedef struct {
     const float *x;    /* the image */
@@ -48,8 +53,8 @@ typedef struct {
     int32_t run; /* products in a run, 0 for one run (with AOT_VLEN 1 only tiles with RUNS ask) */
     ptrdiff_t xa, xb, xstep;
     ptrdiff_t y_pixel, y_block; /* floats from pixel to pixel, from block to block */
-    int32_t n; /* pixels to store, 1..P; the offsets of the others repeat a valid one */
-    int32_t edge;
+    int32_t n;     /* pixels to store, 1..P; the offsets of the others repeat a valid one */
+    int32_t edge;  /* -1: no edge, and all P pixels exist, one block of channels from the next */
     int32_t clamp; /* whether to limit to lo..hi */
     float lo, hi;
 #if AOT_ROWS_APART

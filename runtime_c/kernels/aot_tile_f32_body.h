@@ -36,6 +36,20 @@
         AOT_T_EACH_Q(AOT_T_FMA, p)                                                                 \
         AOT_VKEEP(s);                                                                              \
     }
+/* The same where pixels follow each other: one address for all, as there are few registers. */
+#define AOT_T_NEXT_PIXEL(p)                                                                        \
+    {                                                                                              \
+        const aot_vf s = aot_vset1(x[(p)*AOT_VLEN]);                                               \
+        AOT_T_EACH_Q(AOT_T_FMA, p)                                                                 \
+        AOT_VKEEP(s);                                                                              \
+    }
+#define AOT_T_STEP_CLOSE                                                                           \
+    {                                                                                              \
+        AOT_T_EACH_O(AOT_T_LOAD)                                                                   \
+        AOT_T_EACH_P(AOT_T_NEXT_PIXEL)                                                             \
+        w += AOT_T_W;                                                                              \
+        ++x;                                                                                       \
+    }
 #define AOT_T_STEP                                                                                 \
     {                                                                                              \
         AOT_T_EACH_O(AOT_T_LOAD)                                                                   \
@@ -102,6 +116,8 @@
         AOT_T_EACH_Q(AOT_T_ADD, p)                                                                 \
     }
 #define AOT_T_CLAMP(p, o) a##p##_##o = aot_vclamp(a##p##_##o, lo, hi);
+#define AOT_T_LOW(p, o) a##p##_##o = aot_vmax(lo, a##p##_##o);
+#define AOT_T_LOWS(p) AOT_T_EACH_Q(AOT_T_LOW, p)
 #define AOT_T_CLAMPS(p) AOT_T_EACH_Q(AOT_T_CLAMP, p)
 #define AOT_T_STORE(p, o) aot_vstore(j->y + (p)*j->y_pixel + (o)*j->y_block, a##p##_##o);
 #define AOT_T_STORES(p)                                                                            \
@@ -132,7 +148,29 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
         for (b = 0; b < j->nb; ++b) {
             const ptrdiff_t tap = aot_tile_f32_step(j, a) + b * j->xb;
             int32_t left = j->kc;
-            if (j->edge == 0) {
+#if AOT_TILE_WAYS && AOT_TILE_P >= 6
+            if (j->edge < 0) {
+                const float *x = j->x + (j->off[0] + tap);
+                while (left > 0) {
+                    const int32_t n = left < j->kblk ? left : j->kblk;
+                    const float *const end = x + n;
+                    AOT_T_RUN_OVER
+                    while (end - x >= 2) {
+                        AOT_PREFETCH(pf);
+                        pf += pf_step;
+                        AOT_T_STEP_CLOSE
+                        AOT_T_STEP_CLOSE
+                    }
+                    if (x < end) {
+                        AOT_T_STEP_CLOSE
+                    }
+                    left -= n;
+                    x += j->xstep - j->kblk;
+                }
+                continue;
+            }
+#endif
+            if (j->edge <= 0) {
                 /* The pixels share the index k, which jumps from block to block. */
                 const ptrdiff_t jump = AOT_VLEN == 1 ? 0 : j->xstep - j->kblk;
                 ptrdiff_t k = 0;
@@ -190,7 +228,11 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
     if (j->clamp != 0) {
         const aot_vf lo = aot_vset1(j->lo);
         const aot_vf hi = aot_vset1(j->hi);
-        AOT_T_EACH_P(AOT_T_CLAMPS)
+        if (AOT_TILE_WAYS && !(j->hi <= FLT_MAX)) { /* Relu's is infinite */
+            AOT_T_EACH_P(AOT_T_LOWS)
+        } else {
+            AOT_T_EACH_P(AOT_T_CLAMPS)
+        }
     }
     AOT_T_EACH_P(AOT_T_STORES)
 }
@@ -210,6 +252,8 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
 #undef AOT_T_FMA
 #undef AOT_T_PIXEL
 #undef AOT_T_STEP
+#undef AOT_T_STEP_CLOSE
+#undef AOT_T_NEXT_PIXEL
 #undef AOT_T_LANE
 #undef AOT_T_FLUSH
 #undef AOT_T_FLUSHES
@@ -219,6 +263,8 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
 #undef AOT_T_KEEPS
 #undef AOT_T_ADD
 #undef AOT_T_ADDS
+#undef AOT_T_LOW
+#undef AOT_T_LOWS
 #undef AOT_T_CLAMP
 #undef AOT_T_CLAMPS
 #undef AOT_T_STORE

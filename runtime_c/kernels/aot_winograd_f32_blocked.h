@@ -236,6 +236,7 @@ AOT_INLINE void aot_winograd_f32_products(aot_tile_f32_job *j, float *m, const f
             for (i = 0; i < size; ++i) {
                 j->off[i] = (ptrdiff_t)(q + (i < n ? i : n - 1)) * AOT_VLEN;
             }
+            j->edge = n == size ? AOT_TILE_CLOSE : 0;
             j->n = n;
             j->y = m + ((ptrdiff_t)point * o * p->tiles + q) * AOT_VLEN;
             j->next = after != NULL && ahead < panel ? after + ahead : NULL;

@@ -209,10 +209,11 @@ int main(void) {
     for (int number = 0; number < (int)(sizeof cases / sizeof *cases); ++number) {
         for (int t = 0; t < 5; ++t) {
             for (int k = 0; k < 4; ++k) {
-                const variant v = {tiles[t][0],    tiles[t][1], k % 2 ? V : 1, k == 2, k > 1,
-                                   k == 1 ? 4 : 0, k == 3,      -0.75F,        0.5F};
+                const variant v = {tiles[t][0], tiles[t][1], k % 2 ? V : 1,
+                                   k == 2,      k > 1,       k == 1 ? 4 : 0,
+                                   k == 3,      -0.75F,      t % 2 ? 0.5F : INFINITY};
                 test(number, &v, 0);
-                test(number, &v, k == 1 && cases[number].groups > 1);
+                test(number, &v, (k == 1 && cases[number].groups > 1) || k == 2);
             }
         }
     }
