@@ -6,11 +6,11 @@
 Compiles every call of the operators' declared cases, under the options that choose other kernels,
 of ONNX's node tests, of the example's models and those in the folder AOT_TEST_MODELS, with the
 optimisation a bundle has: once with parameters that the function is told, once with such as it
-knows; with AOT_CMSIS_NN_ROOT also the calls of CMSIS-NN, whose rows stay as they are without it.
-Without a target: all, as many compilers as there are. `--update` raises rows and adds new
+knows; with AOT_CMSIS_NN_ROOT and AOT_ESP_NN_ROOT also the calls of these libraries, whose rows
+stay as they are without them. Without a target: all, as many compilers as there are. `--update` raises rows and adds new
 ones, `--missing` only looks at kernels that have no row, the default writes the table anew;
 `--check` writes nothing and exits 1 if a call takes more than the table says, or has no row.
-`--only` looks at the declared cases of an operator, or with `--only cmsis_nn` at that library.
+`--only` looks at the declared cases of an operator, or with `--only cmsis_nn` at the libraries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "conformance")]
 
-from stack_library import PREFIX, library_rows  # noqa: E402
+from stack_library import ABSENT, library_rows  # noqa: E402
 
 import stack_calls  # noqa: E402
 from aot.errors import AotError  # noqa: E402
@@ -216,9 +216,9 @@ def main() -> int:
     if args.only and not (args.check or args.update or args.missing):
         parser.error("--only keeps no other row: with --update, --missing or --check")
     given = list(sources(tuple(args.only)))
-    kept, library = args.update or args.missing, "AOT_CMSIS_NN_ROOT" in os.environ
+    kept = args.update or args.missing
     rows: Rows = {
-        f: {k: taken for k, taken in c.items() if kept or (k.startswith(PREFIX) and not library)}
+        f: {k: taken for k, taken in c.items() if kept or k.startswith(ABSENT)}
         for f, c in table().items()
     }
     apart: Widths = {f: {n: {} for n in lanes} for f, lanes in APART.items()}

@@ -142,6 +142,25 @@ def test_rows_are_those_of_whole_tensors(parts: list[merged.Part], tmp_path: Pat
     assert [k for k, (a, b) in enumerate(zip(whole, rows, strict=True)) if (a != b).any()] == []
 
 
+def test_a_budget_of_ram_is_met_by_rows(models_folder: Path, tmp_path: Path) -> None:
+    """Also what the library takes of the stack is counted; of its assembly nothing is known."""
+    can_run("rv32imc")
+    model, found = models_folder / "mlperf_kws_int8.onnx", []
+    data = np.random.default_rng(2).integers(-128, 128, (1, 49, 10, 1)).astype(np.int8)
+    for budget in (None, 16 * 1024):
+        out = tmp_path / str(budget)
+        options = Options(name="net", backends=("esp_nn",), target="rv32imc", ram=budget)
+        memory = compile_to(model, out, options, configure=False).manifest["memory"]
+        taken = memory["arena_bytes"] + memory["static_bytes"] + memory["stack_bytes"]
+        assert (taken > 16 * 1024, "by_rows" in memory) == (budget is None, budget is not None)
+        found += results(out, "ON", STANDIN, [data])
+    np.testing.assert_array_equal(*found)
+    options = Options(name="net", backends=("esp_nn:esp32p4",), target="rv32imc")
+    made = compile_to(model, tmp_path / "p4", options, configure=False).manifest
+    assert made["memory"]["stack_bytes"] is None
+    build(tmp_path / "p4", f"-D{VARIABLE}={STANDIN}", "-DAOT_WERROR=ON")
+
+
 def conv(
     x: tuple[int, ...], w: tuple[int, ...], to: tuple[float, int] = (0.2, 1), **attrs: object
 ) -> Net:

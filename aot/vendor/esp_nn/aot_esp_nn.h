@@ -130,4 +130,25 @@ typedef struct aot_esp_nn_softmax_params {
 aot_status aot_esp_nn_softmax(int8_t *y, const int8_t *x, void *scratch,
                               const aot_esp_nn_softmax_params *p);
 
+/* The same, for a library with assembly: what it takes of the stack is not
+ * known. */
+#define aot_esp_nn_conv__asm aot_esp_nn_conv
+#define aot_esp_nn_depthwise__asm aot_esp_nn_depthwise
+#define aot_esp_nn_dense__asm aot_esp_nn_dense
+#define aot_esp_nn_dense_channels__asm aot_esp_nn_dense_channels
+#define aot_esp_nn_average__asm aot_esp_nn_average
+#define aot_esp_nn_maximum__asm aot_esp_nn_maximum
+#define aot_esp_nn_add__asm aot_esp_nn_add
+#define aot_esp_nn_mul__asm aot_esp_nn_mul
+#define aot_esp_nn_softmax__asm aot_esp_nn_softmax
+typedef aot_esp_nn_conv_params aot_esp_nn_conv__asm_params;
+typedef aot_esp_nn_depthwise_params aot_esp_nn_depthwise__asm_params;
+typedef aot_esp_nn_dense_params aot_esp_nn_dense__asm_params;
+typedef aot_esp_nn_dense_channels_params aot_esp_nn_dense_channels__asm_params;
+typedef aot_esp_nn_average_params aot_esp_nn_average__asm_params;
+typedef aot_esp_nn_maximum_params aot_esp_nn_maximum__asm_params;
+typedef aot_esp_nn_add_params aot_esp_nn_add__asm_params;
+typedef aot_esp_nn_mul_params aot_esp_nn_mul__asm_params;
+typedef aot_esp_nn_softmax_params aot_esp_nn_softmax__asm_params;
+
 #endif /* AOT_ESP_NN_H */

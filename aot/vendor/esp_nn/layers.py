@@ -41,6 +41,12 @@ HEADER = "aot_esp_nn.h"
 SLOWER = 2.0
 
 
+def named(kernel: str, variant: str) -> str:
+    """The function of the vendor's C. What the library's assembly takes of the stack is not known,
+    so that calls of it have another name."""
+    return f"aot_esp_nn_{kernel}" + "__asm" * (variant != C)
+
+
 # -- products -----------------------------------------------------------------------------------
 
 
@@ -85,7 +91,7 @@ def to_conv(variant: str, c: Recorder, m: Match) -> None:
         rowwise = c.by_windows(m.y, m.x, found.window, shared.BY_ROWS)
     operands = (m.y, m.x, *consts, c.scratch(size), params)
     macs = math.prod(m.y.shape) * math.prod(g.w[1:])
-    c.call(f"aot_esp_nn_{kernel}", *operands, status=True, macs=macs, rowwise=rowwise)
+    c.call(named(kernel, variant), *operands, status=True, macs=macs, rowwise=rowwise)
 
 
 def to_dense(variant: str, c: Recorder, m: Match) -> None:
@@ -98,7 +104,7 @@ def to_dense(variant: str, c: Recorder, m: Match) -> None:
     operands = [c.const(found.w.stored, "w"), c.const(found.bias.astype(np.int32), "b")]
     many = len(mult) > 1
     operands += [c.const(mult, "mult"), c.const(shift, "shift")] if many else []
-    kernel = "aot_esp_nn_dense" + "_channels" * many
+    kernel = named("dense" + "_channels" * many, variant)
     c.call(kernel, m.y, m.x, *operands, params, status=True, macs=rows * n * k)
 
 
@@ -119,19 +125,19 @@ def pool_fits(m: Match) -> Checks:
 def to_average(variant: str, c: Recorder, m: Match) -> None:
     """Record the call of an average."""
     found = QuantisedPool.of(m)
-    _pool(c, m, "average", found.window, found.limits)
+    _pool(c, m, named("average", variant), found.window, found.limits)
 
 
 def to_maximum(variant: str, c: Recorder, m: Match) -> None:
     """Record the call of a MaxPool."""
-    _pool(c, m, "maximum", shared.maximum_window(m), (-128, 127))
+    _pool(c, m, named("maximum", variant), shared.maximum_window(m), (-128, 127))
 
 
 def _pool(c: Recorder, m: Match, name: str, window: WindowShape, limits: tuple[int, int]) -> None:
     """Record the call of a pool."""
     params = c.params(**shared.pool_fields(m, window, limits))
     rowwise = c.by_windows(m.y, m.x, window, shared.BY_ROWS)
-    c.call(f"aot_esp_nn_{name}", m.y, m.x, params, status=True, rowwise=rowwise)
+    c.call(name, m.y, m.x, params, status=True, rowwise=rowwise)
 
 
 def pair_fits(m: Match) -> Checks:
@@ -149,7 +155,7 @@ def pair_fits(m: Match) -> Checks:
 
 def to_pair(variant: str, c: Recorder, m: Match) -> None:
     """Record the call of a sum or a product; y may share the memory of either operand."""
-    shared.to_pair(c, m, f"aot_esp_nn_{m.op.op_type.lower()}")
+    shared.to_pair(c, m, named(m.op.op_type.lower(), variant))
 
 
 def to_softmax(variant: str, c: Recorder, m: Match) -> None:
@@ -158,7 +164,7 @@ def to_softmax(variant: str, c: Recorder, m: Match) -> None:
     row = m.x.shape[found.axis]
     rows, size = math.prod(m.x.shape) // row, 4 * row
     params = c.params(rows=rows, size=row, **found.fixed_point, bytes=size)
-    c.call("aot_esp_nn_softmax", m.y, m.x, c.scratch(size), params, status=True)
+    c.call(named("softmax", variant), m.y, m.x, c.scratch(size), params, status=True)
 
 
 # -- the backend --------------------------------------------------------------------------------
