@@ -8,8 +8,9 @@ of ONNX's node tests, of the example's models and those in the folder AOT_TEST_M
 optimisation a bundle has: once with parameters that the function is told, once with such as it
 knows; with AOT_CMSIS_NN_ROOT and AOT_ESP_NN_ROOT also the calls of these libraries, whose rows
 stay as they are without them. Without a target: all, as many compilers as there are. `--update`
-raises rows and adds new ones, `--missing` only looks at kernels that have no row, the default writes the table anew;
-`--check` writes nothing and exits 1 if a call takes more than the table says, or has no row.
+raises rows and adds new ones, `--missing` only looks at kernels that have no row, the default
+writes the table anew; `--check` writes nothing and exits 1 if a call takes more than the table
+says, or has no row.
 `--only` looks at the declared cases of an operator, or with `--only cmsis_nn` at the libraries.
 """
 
