@@ -205,8 +205,9 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     lines = _first(rowwise)
     times, size, pieces = _pieces(spelling.program, table, call, rowwise)
     arguments = [
-        _argument(spelling, table, call, rowwise, i, arg, lines)
-        + (_piece(spelling.program, table, rowwise, i, arg) if times > 1 else "")
+        _piece(spelling.program, table, rowwise, i, arg, times).format(
+            _argument(spelling, table, call, rowwise, i, arg, lines)
+        )
         for i, arg in enumerate(given.args)
         if not (isinstance(arg, Scalar) and arg.ctype.replace(" ", "") == "void*")
     ]
@@ -305,14 +306,23 @@ def _pieces(program: Program, table: Table, call: Call, rowwise: Rowwise) -> tup
     return times, found[0].size * pieces, pieces
 
 
-def _piece(program: Program, table: Table, rowwise: Rowwise, index: int, arg: object) -> str:
-    """What leads from the first piece of a row of argument `index` to piece `k`, in C."""
+def _piece(
+    program: Program, table: Table, rowwise: Rowwise, index: int, arg: object, times: int
+) -> str:
+    """Piece `k` of a row of argument `index` in C, where "{}" is the first one."""
     planes = next((p for p in rowwise.planes if p.arg == index), None)
-    if planes is None or not isinstance(arg, Arg):
-        return ""
+    if planes is None or not isinstance(arg, Arg) or times == 1:
+        return "{}"
     nbytes = program.tensors[arg.tensor].nbytes // planes.count
     by_rows = program.base(arg.tensor)[0] in table.first
-    return f" + (ptrdiff_t)k * {nbytes // (rowwise.height if by_rows else 1)}"
+    further = nbytes // (rowwise.height if by_rows else 1)
+    return f"{_bytewise(program, arg)}{{}} + (ptrdiff_t)k * {further}"
+
+
+def _bytewise(program: Program, arg: Arg) -> str:
+    """The cast before an address that bytes are added to: a table of constants may have a type."""
+    constant = program.tensors[program.base(arg.tensor)[0]].role is Role.CONST
+    return "(const unsigned char *)" * constant
 
 
 def given_call(program: Program, call: Call, rowwise: Rowwise) -> Call:
@@ -370,7 +380,9 @@ def _one(spelling: Spelling, table: Table, arg: Arg, height: int, pieces: int, r
         return f"ROW({table.first[root]} + {row})" + (f" + {inside}" if inside else "")
     size = spelling.program.tensors[arg.tensor].nbytes // height // pieces
     place = pointer(spelling, arg)
-    return place if height * pieces == 1 or row == "0" else f"{place} + (ptrdiff_t){row} * {size}"
+    if height * pieces == 1 or row == "0":
+        return place
+    return f"{_bytewise(spelling.program, arg)}{place} + (ptrdiff_t){row} * {size}"
 
 
 def _window(
@@ -392,7 +404,8 @@ def _window(
     else:
         own_bytes = spelling.program.tensors[arg.tensor].nbytes
         size = own_bytes // window.height // rowwise.pieces(window.arg)
-        found, own = "aot_rows_linear", ["at", pointer(spelling, arg), str(size)]
+        place = _bytewise(spelling.program, arg) + pointer(spelling, arg)
+        found, own = "aot_rows_linear", ["at", place, str(size)]
     lines.append(f"    const int8_t *at[{rowwise.span}];")
     lines.append(ctext.call(f"const aot_row_span span = {found}", [*own, *rest]))
     if any(value == "top" for *_, value in rowwise.fields):
