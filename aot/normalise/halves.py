@@ -14,8 +14,8 @@ real ones, and take more memory.
 from __future__ import annotations
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import array, constant, dtype_of, inner_graphs, shape_of
+from aot.ir.graph_edit import Editor, producer
+from aot.ir.graph_nodes import array, attribute, constant, dtype_of, inner_graphs, shape_of
 from aot.ir.node_traits import is_view
 from aot.ir.operators import Interface, Linear, Moves, trait_of
 from aot.ir.opset import canonical_opset
@@ -105,9 +105,14 @@ def _widen(
 
 
 def _cast(edit: Editor, value: ir.Value, to: ir.DataType, before: ir.Node) -> ir.Value:
-    """`value` as type `to`: a constant, or the result of a Cast in front of `before`."""
-    data = array(value) if constant(value) is not None else None
+    """`value` as type `to`: a constant, transposed or not, or the result of a Cast in front of
+    `before`.
+    """
+    turn = producer(value, "Transpose")
+    source = value if turn is None else turn.inputs[0]
+    data = array(source) if constant(source) is not None else None
     if data is not None:
+        data = data if turn is None else data.transpose(attribute(turn, "perm", None))
         return edit.const(data.astype(to.numpy()), f"{value.name}_wide")
     shape = shape_of(value)
     return edit.node("Cast", [value], {"to": int(to)}, before=before, shape=shape, dtype=to)

@@ -185,6 +185,23 @@ AOT_UNUSED AOT_NOINLINE static void aot_gemv_f32_vector(float *y, const float *x
     aot_vstore(y, t);
 }
 
+/* y = act(sum + r) of a single row and a group of `o` vectors of columns; `sum` is overwritten. */
+AOT_INLINE void aot_gemv_f32_finish(float *sum, const aot_tile_f32_job *j,
+                                    const aot_gemm_f32_group_args *g, int32_t o, int ACT) {
+    int32_t i;
+    for (i = 0; g->r != NULL && i < g->cols; ++i) {
+        sum[i] += g->r[i];
+    }
+    if (ACT != 0) {
+        aot_conv_act_f32_tile(sum, 1, 0, o, AOT_VLEN, g->act, g->alpha, g->beta);
+    }
+    for (i = 0; j->clamp != 0 && i < o * AOT_VLEN; i += AOT_VLEN) {
+        const aot_vf x = aot_vload(sum + i);
+        aot_vstore(sum + i, aot_vclamp(x, aot_vset1(j->lo), aot_vset1(j->hi)));
+    }
+    (void)memcpy(g->y, sum, (size_t)g->cols * sizeof(float));
+}
+
 /* A group of `o` vectors of columns for a single row: y[i] = act(product + r[i]). */
 AOT_INLINE void aot_gemv_f32_group(const aot_tile_f32_job *j, const aot_gemm_f32_group_args *g,
                                    int32_t o) {
@@ -198,19 +215,7 @@ AOT_INLINE void aot_gemv_f32_group(const aot_tile_f32_job *j, const aot_gemm_f32
                                 j->bias + i * AOT_VLEN, j->kc, (ptrdiff_t)o * AOT_VLEN);
         }
     }
-    for (i = 0; g->r != NULL && i < g->cols; ++i) {
-        sum[i] += g->r[i];
-    }
-    if (g->act != AOT_ACT_NONE) {
-        for (i = 0; i < o; ++i) {
-            float *v = sum + i * AOT_VLEN;
-            const aot_vf x = aot_vload(v);
-            if (j->clamp != 0) {
-                aot_vstore(v, aot_vclamp(x, aot_vset1(j->lo), aot_vset1(j->hi)));
-            }
-        }
-    }
-    (void)memcpy(g->y, sum, (size_t)g->cols * sizeof(float));
+    aot_gemv_f32_finish(sum, j, g, o, 0);
 }
 
 /* The part of a job that is the same for every group of a matrix product. */

@@ -63,6 +63,16 @@ def test_without_constant_weights_or_the_option_nothing_changes():
         assert "FLOAT" not in {dtype for _, dtype in kinds}
 
 
+def test_a_transposed_table_is_widened_without_a_cast():
+    x = (T.FLOAT16, (1, 4100))
+    nodes = [node("Transpose", ["w"], ["t"], perm=[1, 0]), node("MatMul", ["x", "t"], ["m"])]
+    nodes += [node("Relu", ["m"], ["y"]), node("Gather", ["w", "i"], ["e"])]
+    w = np.zeros((8300, 4100), np.float16)  # more bytes than folding may add
+    constants = {"w": w, "i": np.array([3])}
+    kinds, _ = normalised(model_of(nodes, {"x": x}, ["y", "e"], constants), wide_halves=True)
+    assert [op for op, _ in kinds].count("Cast") == 2 and "Transpose" not in dict(kinds)
+
+
 def operators(nodes, constants, outputs=("y",), x=(T.FLOAT16, (2, 8))):
     """The nodes behind a MatMul of x by weights, c, normalised with wide parts."""
     first = [node("MatMul", ["x", "w"], ["c"])]

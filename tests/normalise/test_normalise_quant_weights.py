@@ -205,12 +205,12 @@ def test_quantised_values_without_a_negative_are_not_negated():
     assert not counts["Mul"] and only(result, "Conv").inputs[1].producer() is None, "float weights"
 
 
-@pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4])
+@pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4, TensorProto.INT8])
 @pytest.mark.parametrize("form", ["blocks", "blocks transposed", "columns", "one scale"])
 @pytest.mark.parametrize("zeros", [False, True])
-def test_many_weights_of_four_bits_stay_packed(kind, form, zeros):
+def test_many_weights_of_few_bits_stay_packed(kind, form, zeros):
     net, transposed = Net(x=(np.float32, (3, 40))), form == "blocks transposed"
-    low, shape = -8 if kind == TensorProto.INT4 else 0, (7, 40) if transposed else (40, 7)
+    low, shape = 0 if kind == TensorProto.UINT4 else -8, (7, 40) if transposed else (40, 7)
     fit = {"blocks": (3, 7), "blocks transposed": (7, 3), "columns": (7,), "one scale": ()}[form]
     numbers = np.arange(280) * 7 % 16 + low
     net.consts["w"] = helper.make_tensor("w", kind, shape, numbers.tolist())

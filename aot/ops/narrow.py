@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products with constant weights narrower than float32, as aot_gemm_f32_narrow.h reads them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from aot.ir.deferred import LARGE, Constant, Deferred, memory_of
+from aot.ir.graph_nodes import Array
+from aot.ir.splits import Split
+from aot.ops.conv_pack import ceil_div, gemm_panels, pack_bias, panel_groups
+from aot.ops.conv_plan import TILES
+from aot.vendor import Match, Recorder, ValueRef
+from aot.vendor.activations import NO_ACT, Act
+
+#: Values of the instance constant KIND.
+S4, S8, F16, BF16 = range(4)
+#: Bytes of float32 weights from which no cache holds them.
+HUGE = 1 << 25
+#: Rows of a step by KIND.
+STEP = (8, 4, 2, 2)
+#: Rows of the weights that are widened at a time, about.
+RUN = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """Weights of `kind` for a matrix [k, n], in groups of columns of the target's panels.
+
+    `factors` [ceil(k / block), 1 or 2, columns] are the scales, and zeros, of blocks of rows; None
+    for halves.
+    """
+
+    kind: int
+    k: int
+    n: int
+    data: Constant
+    factors: Array | None = None
+    block: int = RUN
+
+
+# -- float32 weights that 16 bits hold ---------------------------------------------------------
+
+
+def _is_bf16(w: Array) -> bool:
+    """Whether bfloat16 holds every float32 of `w` exactly."""
+    return not np.any(np.ascontiguousarray(w).view(np.uint32) & 0xFFFF)
+
+
+def _is_f16(w: Array) -> bool:
+    """Whether float16 holds every float32 of `w` exactly."""
+    with np.errstate(over="ignore"):
+        return bool(np.all(w.astype(np.float16).astype(np.float32) == w))
+
+
+def _bf16_words(panel: Array) -> Array:
+    """Rows [k, columns] as words of two bfloat16 each, the first one in the low half."""
+    bits = panel.view(np.uint32)
+    return bits[0::2] >> 16 | bits[1::2] & 0xFFFF0000
+
+
+#: By kind: whether it holds elements, their type, and how an even number of rows becomes these.
+_HALVES: dict[int, tuple[Callable[[Array], bool], str, Callable[[Array], Array]]] = {
+    BF16: (_is_bf16, "uint32", _bf16_words),
+    F16: (_is_f16, "float16", lambda panel: panel.astype(np.float16)),
+}
+
+
+def halved(c: Recorder, w: Array, rows: int) -> Narrow | None:
+    """The matrix `w` [k, n] in 16 bits per element, if these hold every element exactly and reading
+    it takes the time: where it is larger than caches, for a single row than the second level.
+    """
+    (k, n), vlen = w.shape, c.vlen
+    if vlen == 1 or w.dtype != np.float32 or w.nbytes < (LARGE if rows == 1 else HUGE):
+        return None
+    step = max(1, LARGE // max(1, n))  # rows looked at together
+    for kind, (holds, dtype, _) in _HALVES.items():
+        if all(holds(w[i : i + step]) for i in range(0, k, step)):
+            of = np.dtype(dtype)
+            size = ceil_div(k, 2) * ceil_div(n, vlen) * vlen * 4 // of.itemsize
+            key, parts = ("halves", kind, memory_of(w), vlen), partial(_half_panels, w, kind, vlen)
+            return Narrow(kind, k, n, Deferred((size,), of, key, parts, w))
+    return None
+
+
+def _half_panels(w: Array, kind: int, vlen: int) -> Iterator[Array]:
+    """The elements of each group of columns of `w`, an even number of rows."""
+    k = w.shape[0]
+    for panel in gemm_panels(w, vlen, TILES[vlen][-1][1]):
+        rows = np.pad(panel.reshape(k, -1), ((0, k % 2), (0, 0)))
+        yield _HALVES[kind][2](rows).reshape(-1)
+
+
+# -- the call ----------------------------------------------------------------------------------
+
+
+def record_narrow(
+    c: Recorder,
+    m: Match,
+    x: ValueRef,
+    w: Narrow,
+    bias: Array | None,
+    r: ValueRef | None = None,
+    act: Act = NO_ACT,
+) -> None:
+    """Record m.y = act(x [.., k] · w + bias + r), with scratch (bytes) for the rows of weights
+    widened at a time; the result may replace `r` where that is not `x`.
+    """
+    p, o = TILES[c.vlen][-1]
+    rows, group = math.prod(x.shape[:-1]), o * c.vlen
+    run = max(RUN // w.block, 1) * w.block
+    many = 0 if w.factors is None else w.factors.shape[1]
+    width = min(o, ceil_div(w.n, c.vlen)) * c.vlen
+    # With vectors a single row is multiplied by what registers widen.
+    scratch = 0 if rows == 1 and c.vlen > 1 else 4 * min(run, w.k + 7) * width
+    steps, blocks = ceil_div(w.k, STEP[w.kind]), ceil_div(w.k, w.block)
+    sizes = (4, 0, 4 * steps, 4 * many * blocks, 4, 4)
+    moves = [(i, group * size) for i, size in enumerate(sizes) if size]
+    down = [(0, 4 * w.n), (1, 4 * w.k), (5, 4 * w.n)]
+    c.call(
+        "aot_gemm_f32_narrow",
+        m.y,
+        x,
+        c.const(w.data, "narrow"),
+        None if w.factors is None else c.const(in_groups(w.factors, w.n, c.vlen), "factors"),
+        c.const(pack_bias(bias, w.n, c.vlen), "b"),
+        r,
+        c.scratch(scratch),
+        c.params(
+            m=rows,
+            n=w.n,
+            k=w.k,
+            block=w.block,
+            run=run,
+            act=act.kind,
+            alpha=act.alpha,
+            beta=act.beta,
+        ),
+        instance={"P": p, "O": o, "ACT": act.after, "KIND": w.kind, "FACTORS": many},
+        inplace=[(m.y, r)] if r is not None and r.ir is not x.ir else (),
+        macs=rows * w.k * w.n,
+        splits=[Split.pieces("n", w.n, moves, group), Split.pieces("m", rows, down, tile=p)],
+    )
+
+
+def in_groups(a: Array, columns: int, vlen: int) -> Array:
+    """[.., columns padded to whole vectors] with the columns of one group after the other."""
+    wide = np.zeros((*a.shape[:-1], ceil_div(columns, vlen) * vlen), a.dtype)
+    wide[..., :columns] = a
+    cuts = panel_groups(ceil_div(columns, vlen), TILES[vlen][-1][1])
+    return np.concatenate([wide[..., b * vlen : (b + o) * vlen].ravel() for b, o in cuts])
