@@ -397,9 +397,8 @@ for _ta, _tb, _ty in [(x, y, z) for x in (0, 1) for y in (0, 1) for z in (0, 1)]
 @matmul.cases
 def matmul_cases() -> Iterator[Case]:
     """MatMul(A, B): vectors, matrices, batches that broadcast; B constant or computed."""
-    yield case(f32(3, 20), f32(20, 18), const=(1,))
-    yield case(f32(1, 70), f32(70, 131), const=(1,))
-    yield case(f32(2, 5, 33), f32(33, 64), const=(1,))
+    for a, b in (((3, 20), (20, 18)), ((1, 70), (70, 131)), ((2, 5, 33), (33, 64))):
+        yield case(f32(*a), f32(*b), const=(1,))
     yield case(f32(2, 3, 5, 8), f32(2, 3, 8, 17))
     yield case(f32(3, 1, 5, 8), f32(2, 8, 9))
     yield case(f32(2, 1, 4, 3, 5), f32(1, 3, 1, 5, 2))
@@ -410,9 +409,9 @@ def matmul_cases() -> Iterator[Case]:
     yield case(f32(4, 6), f32(6, 3), const=(0,))
     for a, b in (((2, 0), (0, 3)), ((4, 2, 0), (4, 0, 3)), ((2, 0), (0,)), ((7,), (7,))):
         yield case(f32(*a), f32(*b))
-    yield case(ints(2, 3, 4), ints(4, 5))
-    yield case(ints(3, 4, dtype="int32"), ints(4, 5, dtype="int32"))
-    yield case(f32(3, 4).astype(np.float64), f32(4, 5).astype(np.float64), rtol=1e-7)
+    for dtype in ("int64", "int32"):
+        yield case(ints(2, 3, 4, dtype=dtype), ints(4, 5, dtype=dtype))
+    yield case(*(f32(*s).astype(np.float64) for s in ((3, 4), (4, 5))), rtol=1e-7)
 
 
 @gemm.cases
