@@ -326,10 +326,7 @@ def _declare(fused: Fused) -> None:
     def one() -> Iterator[Case]:
         """One case: a product with bias, residual and bounds as the pattern has them."""
         arrays = [f32(3, 20), f32(20, 18, low=-0.3, high=0.3)]
-        if "c" in fused.params:
-            arrays.append(f32(18))
-        if "r" in fused.params:
-            arrays.append(f32(3, 18))
+        arrays += [f32(18)] * ("c" in fused.params) + [f32(3, 18)] * ("r" in fused.params)
         yield with_bounds(fused, arrays, const=(1, 2) if "c" in fused.params else (1,))
 
 
@@ -397,18 +394,21 @@ for _ta, _tb, _ty in [(x, y, z) for x in (0, 1) for y in (0, 1) for z in (0, 1)]
 @matmul.cases
 def matmul_cases() -> Iterator[Case]:
     """MatMul(A, B): vectors, matrices, batches that broadcast; B constant or computed."""
-    for a, b in (((3, 20), (20, 18)), ((1, 70), (70, 131)), ((2, 5, 33), (33, 64))):
-        yield case(f32(*a), f32(*b), const=(1,))
+    yield case(f32(3, 20), f32(20, 18), const=(1,))
+    yield case(f32(1, 70), f32(70, 131), const=(1,))
+    yield case(f32(2, 5, 33), f32(33, 64), const=(1,))
     yield case(f32(2, 3, 5, 8), f32(2, 3, 8, 17))
     yield case(f32(3, 1, 5, 8), f32(2, 8, 9))
     yield case(f32(2, 1, 4, 3, 5), f32(1, 3, 1, 5, 2))
     yield case(f32(5), f32(2, 5, 3))
     yield case(f32(2, 3, 5), f32(5))
+    yield case(f32(7), f32(7))
     yield case(f32(7), f32(7, 4), const=(1,))
     yield case(f32(1, 521), f32(521, 515).astype(np.float16).astype(np.float32), const=(1,))
     yield case(f32(4, 6), f32(6, 3), const=(0,))
-    for a, b in (((2, 0), (0, 3)), ((4, 2, 0), (4, 0, 3)), ((2, 0), (0,)), ((7,), (7,))):
-        yield case(f32(*a), f32(*b))
+    yield case(f32(2, 0), f32(0, 3))
+    yield case(f32(4, 2, 0), f32(4, 0, 3))
+    yield case(f32(2, 0), f32(0))
     for dtype in ("int64", "int32"):
         yield case(ints(2, 3, 4, dtype=dtype), ints(4, 5, dtype=dtype))
     yield case(*(f32(*s).astype(np.float64) for s in ((3, 4), (4, 5))), rtol=1e-7)
