@@ -27,7 +27,7 @@ def load_options(
     nodes a decomposition is not needed (`supports`). `keeps` are names of operators,
     "domain::type", that stay as they are.
     """
-    patterns = [p for b in backends for p in b.patterns]
+    patterns = [p for b in backends for p in (*b.patterns, *b.rewrites)]
     claimed = {f"{d}::{o}" for p in patterns for d, o in all_ops(p.graph) if d}
     rules = {k: rule_of(p) for p in patterns if p.inference for k in root_ops(p.graph)}
     return LoadOptions(

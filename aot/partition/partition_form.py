@@ -21,6 +21,7 @@ from aot.partition.control_flow import select_all
 from aot.partition.cost.costs import costs_for
 from aot.partition.kept import check_kept
 from aot.partition.result import Partition, cheaper
+from aot.partition.rewrites import rewrite_for
 from aot.vendor.backend import Backend
 
 
@@ -51,7 +52,8 @@ def partition_form(
         costs=costs,
     )
     preferred = next((b.name for b in backends if b.name not in marked_only), "")
-    form = partial(_form, opened, options, select=select, preferred=preferred, stage=stage)
+    rewrite = partial(rewrite_for, backends=backends, marked_only=marked_only)
+    form = partial(_form, opened, options, rewrite, select, preferred, stage)
     load_with = load_options(options, backends, keeps)
     first = form(load_with)
     if costs is None or not any(b.keeps for b in backends):
@@ -65,18 +67,20 @@ def partition_form(
 def _form(
     opened: Opened,
     options: Options,
-    load_with: LoadOptions,
+    rewrite: Callable[..., None],
     select: Callable[[ir.Graph], Partition],
     preferred: str,
     stage: Stages,
+    load_with: LoadOptions,
 ) -> tuple[ir.Model, Partition]:
     """One form of the model, and its partition: operators in `load_with.keeps` are left as they
-    are."""
+    are, and `rewrite` has the vendors' words."""
     stage.begin("load")
     model = load(opened, load_with)
     noted = annotate(model, options.keep, options.regions, preferred)
     stage.show("load", lambda: model_text(model))
     model = stage("normalise", partial(normalise, model, load_with), model_text)
+    rewrite(model, options=load_with)
     raise_all(check_kept(model, noted, options.regions))
     check_size(model.graph)
     return model, stage("partition", partial(select, model.graph), Partition.text)

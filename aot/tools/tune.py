@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
@@ -25,7 +25,8 @@ from aot.target import load_target
 from aot.tools.build import build
 from aot.tools.emulate import is_native
 from aot.tools.run import Built, open_out, start
-from aot.vendor.find import plain_names
+from aot.vendor.backend import POINT
+from aot.vendor.find import backends_of, plain_names
 
 REORDERS = ("aot_to_blocked", "aot_from_blocked")
 ROUNDS = 5
@@ -72,8 +73,7 @@ def tune(
 
     Raises UsageError without a vendor, TargetError for a machine that is not this.
     """
-    vendors = plain_names(options.backends)
-    if not vendors:
+    if not plain_names(options.backends):
         raise UsageError("aotc tune needs --backend: it compares vendors with portable C")
     target = load_target(options.target)
     if not runner and not is_native({"arch": target.arch, "emulator": list(target.emulator)}):
@@ -83,9 +83,9 @@ def tune(
         )
     with tempfile.TemporaryDirectory(prefix="aotc-tune-") as folder:
         variants = []
-        for label, backends in [*((v, (v,)) for v in vendors), ("c", ())]:
+        for label, trial in trials_of(options):
             progress(f"build {label}")
-            made = _variant(compile_to, source, options, label, backends, Path(folder))
+            made = _variant(compile_to, source, trial, label, Path(folder))
             variants.append(replace(made, built=replace(made.built, runner=runner)))
         for number in range(rounds):
             progress(f"measure {number + 1}/{rounds}")
@@ -95,16 +95,24 @@ def tune(
     return _table(variants)
 
 
+def trials_of(options: Options) -> Iterator[tuple[str, Options]]:
+    """(label, options) of every way to compile: each point of each vendor's spaces, portable C."""
+    plain = replace(options, partition="priority", tune="", io="caller")
+    for backend in backends_of(plain_names(options.backends), options):
+        asked = tuple(b for b in options.backends if b.split(":")[0] == backend.name)
+        own = f"{backend.name}."
+        alone = {k: v for k, v in options.backend_options.items() if k.startswith(own)}
+        for point in range(backend.points):
+            label = f"{backend.name} point {point}" if point else backend.name
+            given = {**alone, own + POINT: str(point)}
+            yield label, replace(plain, backends=asked, backend_options=given)
+    yield "c", replace(plain, backends=(), backend_options={})
+
+
 def _variant(
-    compile_to: CompileTo,
-    source: Path,
-    options: Options,
-    label: str,
-    backends: Sequence[str],
-    folder: Path,
+    compile_to: CompileTo, source: Path, trial: Options, label: str, folder: Path
 ) -> _Variant:
-    """Compile and build the model with `backends` in their order, for its times to be measured."""
-    trial = replace(options, backends=tuple(backends), partition="priority", tune="", io="caller")
+    """Compile and build the model as `trial` says, for its times to be measured."""
     out = folder / label
     compiled = compile_to(source, out, trial)
     built = open_out(out)

@@ -21,16 +21,17 @@ that returns call records, and optionally a layout rule, a cost and test cases:
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from aot.errors import BackendError, PatternWarning
+from aot.errors import BackendError, PatternWarning, UsageError
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import DType
 from aot.ir.layout import Layout
@@ -52,6 +53,12 @@ LayoutRule = Callable[[Match, dict[str, Layout], int], dict[str, Layout]]
 # (node, inputs) -> (shape, dtype) of each output; inputs are typed and static.
 Infer = Callable[[NodeRef, tuple[ValueRef | None, ...]], list[tuple[tuple[int, ...], DType]]]
 Cases = Callable[[], Iterable[Any]]
+# (maker of nodes, match) -> the value that takes the place of the match's result.
+Rewriting = Callable[[Any, Match], Any]
+#: The option of a backend that says which point of a pattern's space is preferred, by number.
+POINT = "point"
+#: The most ways to compute a match that the space of a pattern may have: each is built and timed.
+MOST_POINTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +129,8 @@ class Pattern:
     _infer: Infer | None = None
     _region: RegionLowering | None = None
     _declared: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    _becomes: Rewriting | None = None
+    _space: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def check(self, function: Check) -> Check:
         """Decorator: add a generator of (condition, reason for which the match is refused).
@@ -161,6 +170,45 @@ class Pattern:
         """
         self._infer = function
         return function
+
+    def becomes(self, function: Rewriting) -> Rewriting:
+        """Decorator of a rewrite: set the function that makes what takes the place of a match.
+
+        Given (op, match), it returns the new result: `op.Neg(m.x)` makes a node of an operator
+        with one result, of values and of arrays, which become constants.
+        """
+        self._becomes = function
+        return function
+
+    def rewritten(self, op: Any, m: Match) -> Any:
+        """What takes the place of match `m` of a rewrite, made by `op`; TypeError without a
+        function `becomes`.
+        """
+        return self._becomes(op, m)  # type: ignore[misc]
+
+    def tune(self, **space: Sequence[Any]) -> None:
+        """Say that a match can be computed with each of some values per name: `tile=(4, 8)`.
+
+        Checks, cost and lowering find the value as `m.tile`; the first one is taken unless costs
+        are compared. Raises BackendError for a space without a point, or with too many.
+        """
+        self._space = space
+        if not 1 <= (count := math.prod(map(len, space.values()))) <= MOST_POINTS:
+            what = f"{self.backend}.{self.name}: a space of {count} points (1 to {MOST_POINTS})"
+            raise BackendError(what)
+
+    def points(self) -> list[Pattern]:
+        """A pattern per point of the space, which its name tells; the pattern itself without
+        one.
+        """
+        if not self._space:
+            return [self]
+        made = []
+        for values in itertools.product(*self._space.values()):
+            point = dict(zip(self._space, values, strict=True))
+            name = self.name + "".join(f"[{k}={v}]" for k, v in point.items())
+            made.append(replace(self, name=name, attrs={**self.attrs, **point}, _space={}))
+        return made
 
     @property
     def inference(self) -> Infer | None:
@@ -340,6 +388,7 @@ class Backend:
     `limits` are those of each region; a function given to `fits` may set others.
     `standin` is a condition of CMake under which the sources only check what they are given: then
     the portable fallback of a region runs behind its calls and computes what leaves it.
+    `rewrites` are patterns whose matches are written in other words before anybody takes a node.
     `clean`, `invalidate` and `error` are C functions of `header` (docs/new-backend.md): around a
     region they are given what enters and leaves it, and they are told of what failed.
     """
@@ -363,6 +412,8 @@ class Backend:
     systems: tuple[str, ...] = ()
     limits: Limits = UNLIMITED
     standin: str = ""
+    rewrites: list[Pattern] = field(default_factory=list)
+    points: int = 1
     _region: RegionLowering | None = None
     _fits: RegionCheck | None = None
 
@@ -425,6 +476,31 @@ class Backend:
         made._region = self._region
         self.patterns.append(made)
         return made
+
+    def rewrite(self, function: Callable[..., Any]) -> Pattern:
+        """Decorator: a pattern whose matches become what `Pattern.becomes` makes of them.
+
+        Only nodes that no backend named before this one takes are rewritten.
+        """
+        self.rewrites.append(self.pattern(function))
+        return self.patterns.pop()
+
+    def spread(self, first: str = "0") -> Backend:
+        """The backend with a pattern for each point of a space; number `first` is preferred.
+
+        `points` of the result is how many points the largest space has. UsageError for a number
+        that there is not.
+        """
+        spaces = [p.points() for p in self.patterns]
+        most = max(map(len, spaces), default=1)
+        if not first.isdecimal() or int(first) >= most:
+            what = f"--backend-option {self.name}.{POINT}={first}"
+            raise UsageError(f"{what}: a number from 0 to {most - 1}")
+        turned = []
+        for points in spaces:
+            turn = int(first) % len(points)
+            turned += points[turn:] + points[:turn]
+        return self if most == 1 else replace(self, patterns=turned, points=most)
 
     def region(self, function: RegionLowering) -> RegionLowering:
         """Decorator: lowers whole regions in place of the patterns' own lowerings.

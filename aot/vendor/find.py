@@ -22,7 +22,7 @@ from aot.partition.annotate import user_backends
 from aot.partition.cost.costs import costs_for
 from aot.partition.result import Selected
 from aot.target import Target, load_target
-from aot.vendor.backend import Backend, BackendOptions
+from aot.vendor.backend import POINT, Backend, BackendOptions
 
 GROUP = "aotc.backends"
 
@@ -102,7 +102,8 @@ def backends_for(
         if vendor not in configs:
             raise UsageError(f"--backend-option {vendor}.…: --backend does not name {vendor}")
     found = [_configured(find_backend(n, where), c, options) for n, c in configs.items()]
-    return [*found, find_backend("c")]
+    spread = [b.spread(given.get(f"{b.name}.{POINT}", "0")) for b in found]
+    return [*spread, find_backend("c")]
 
 
 #: What targets of a system are called, and one of them.
@@ -131,7 +132,7 @@ def _configured(backend: Backend, config: str, options: Options | None) -> Backe
     own = {
         key.partition(".")[2]: value
         for key, value in (options.backend_options.items() if options is not None else ())
-        if key.partition(".")[0] == backend.name
+        if key.partition(".")[0] == backend.name and key != f"{backend.name}.{POINT}"
     }
     if backend.configure is None:
         # An option that nobody reads is a typing error, or meant for another vendor.
