@@ -81,12 +81,17 @@ def test_refusals_say_why() -> None:
     assert [r.reason for r in partition.refusals if r.backend == "cblas"] == ["group 4 (needs 1)"]
 
 
-def test_without_a_library_cmake_says_what_to_do(tmp_path: Path) -> None:
+@pytest.mark.parametrize("symbol", ["", "dgemm_"])
+def test_without_a_library_cmake_says_what_to_do(tmp_path: Path, symbol: str) -> None:
     out = tmp_path / "out"
     options = Options(name="net", backends=("cblas",))
     compile_to(network().model, out, options, configure=False)
     hidden = ["-DCBLAS_LIBRARY=CBLAS_LIBRARY-NOTFOUND", "-DCMAKE_FIND_ROOT_PATH=/nonexistent"]
     hidden += [f"-DCMAKE_FIND_ROOT_PATH_MODE_{kind}=ONLY" for kind in ("LIBRARY", "INCLUDE")]
+    if symbol:  # a BLAS without the C interface
+        for name in ("cblas.h", "libopenblas.so"):
+            (tmp_path / name).write_text(symbol)
+        hidden = [f"-DCBLAS_LIBRARY={tmp_path}/libopenblas.so", f"-DCBLAS_INCLUDE_DIR={tmp_path}"]
     done = subprocess.run(
         ["cmake", "-S", str(out / "bundle"), "-B", str(out), *hidden],
         capture_output=True,
@@ -96,7 +101,8 @@ def test_without_a_library_cmake_says_what_to_do(tmp_path: Path) -> None:
     )
     text = " ".join(done.stderr.split())
     assert done.returncode != 0
-    assert "vendor cblas: its library was not found" in text
+    why = "libopenblas.so has no cblas_sgemm" if symbol else "its library was not found"
+    assert "vendor cblas: " in text and why in text
     assert "libopenblas-dev" in text
     assert "-DAOT_CBLAS=OFF: portable C instead" in text
 
