@@ -389,6 +389,7 @@ def _regions(program: Program, fallbacks: Sequence[RegionFallback]) -> list[dict
                 "region": number,
                 "backend": call.backend,
                 "calls": [],
+                **({"says": call.origin.comment} if call.origin.comment else {}),
                 **_fallback(own.get(number)),
             }
             regions.setdefault(number, made)["calls"].append(index)

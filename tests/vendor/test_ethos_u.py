@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -154,13 +155,16 @@ int ethosu_invoke_v3(struct ethosu_driver *d, const void *c, const int n, uint64
 """
 
 
-def test_whose_driver_runs_a_region(tmp_path: Path) -> None:
+def test_whose_driver_runs_a_region(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A stand-in for the driver reads the streams; what it or a real one refuses ends the run."""
     out, root = tmp_path / "out", tmp_path / "driver"
     options = Options(name="net", backends=("ethos_u:u55-128",), requant="tflite")
     compile_to(in_two_regions().model(y="int8"), out, options, configure=False)
     x = [quantised_values(1, 3, 6, 6)]
     built(out)
+    assert aotc(["bench", str(out), "--repeat", "2"]) == 0
+    estimate = r"region 1 \(ethos_u\): \d+ operations, \d+ cycles, \d+ bytes of SRAM, \d+ of flash"
+    assert re.search(estimate, capsys.readouterr().out)
     files = sorted((out / "bundle" / "ethos_u").glob("*.tflite"))
     (first,) = interpreted(files[0], {"x": x[0]}).values()
     sines = np.sin((first.astype(np.float32) - 3) * np.float32(0.05)) / np.float32(0.05)
@@ -169,8 +173,10 @@ def test_whose_driver_runs_a_region(tmp_path: Path) -> None:
     assert np.array_equal(execute(open_out(out), x)[0], interpreted(files[1], fed)["y"])
     for npu, fails in (("0/8", ""), ("", "2")):
         built(out, f"-DAOT_ETHOS_U_STANDIN_NPU={npu}", f"-DAOT_ETHOS_U_STANDIN_FAIL={fails}")
-        with pytest.raises(AotError, match="a vendor library reported an error"):
+        with pytest.raises(AotError, match="a vendor library reported an error") as caught:
             execute(open_out(out), x)
+        assert caught.value.where.startswith("ethos_u (regions that begin at ")
+        assert f"`cmake -DAOT_ETHOS_U=OFF {out}`" in caught.value.hint
     (root / "lib").mkdir(parents=True)
     (root / "driver.c").write_text(DRIVER)
     subprocess.run(["gcc", "-c", root / "driver.c", "-o", root / "driver.o"], check=True)

@@ -35,12 +35,15 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
         nodes = bench_nodes(built, args.repeat)
     if args.json_file:
         record = {"name": built.name, "target": built.manifest.get("target"), **timing.record()}
+        record["regions"] = built.manifest["regions"]
         if nodes:
             record["nodes"] = [asdict(n) for n in nodes]
         if accelerator:
             record["accelerator"] = [{k: f[k] for k in f if k != "spans"} for f in accelerator]
         write_bytes(Path(args.json_file), (json.dumps(record, indent=1) + "\n").encode())
     texts = [f"{built.name}: {timing.text()}"]
+    regions = [r for r in built.manifest["regions"] if "says" in r]
+    texts += [f"region {r['region']} ({r['backend']}): {r['says']}" for r in regions]
     texts += [summary(performance, args.per_node) for performance in accelerator]
     if nodes:
         levels = built.manifest.get("levels", ())

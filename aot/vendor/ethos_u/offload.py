@@ -111,9 +111,9 @@ class Machine:
         except VelaError as refused:
             what = f"ethos_u: the region cannot be compiled: {refused}"
             raise BackendError(what, hint="--offload-limit N finds the region") from refused
-        c.covers(
-            [m for _, m in region.matches], f"{made.operations} operations, {made.cycles} cycles"
-        )
+        flash = len(made.commands) + len(made.weights)
+        estimate = f"{made.cycles} cycles, {made.scratch} bytes of SRAM, {flash} of flash by Vela"
+        c.covers([m for _, m in region.matches], f"{made.operations} operations, {estimate}")
         record(c, made, self.npu, region)
         name = f"ethos_u/region_{region.index}"
         c.attach(f"{name}.tflite", network)
