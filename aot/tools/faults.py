@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a board's image reports in numbers, in words: fault registers and status codes."""
+"""What a failed program reports, in words: fault registers, status codes, errors of vendors."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from aot.errors import shell_word
 
 #: Bits of the Configurable Fault Status Register of Arm Cortex-M.
 _CFSR = {
@@ -81,3 +85,27 @@ def status_text(report: str, header: Path) -> str:
     name = names.get(int(match[1], 16), "")
     text = re.search(rf'case {name}:\s*return "([^"]*)"', source) if name else None
     return f"{report[: match.start()]}{text[1]}" if text else report
+
+
+#: What a program says of AOT_VENDOR (`aot_status_text`).
+VENDOR_ERROR = "a vendor library reported an error"
+
+
+def of_vendor(manifest: Mapping[str, Any], built: Path, stderr: str) -> tuple[str, str]:
+    """(whose error stopped the program, what to do), of the bundle in `built`; "" if it was none.
+
+    A vendor's own line on `stderr` begins with its name; without one, nodes say where its regions
+    begin.
+    """
+    if VENDOR_ERROR not in stderr:
+        return "", ""
+    first: dict[str, dict[int, str]] = {}
+    for call in manifest["nodes"]:
+        if call["region"] >= 0:
+            first.setdefault(call["backend"], {}).setdefault(call["region"], call["nodes"][0])
+    own = [line for line in stderr.splitlines() if line.split(":")[0] in first]
+    begun = (f"{v} (regions that begin at {', '.join(n.values())})" for v, n in first.items())
+    off = " ".join(f"-DAOT_{vendor.upper()}=OFF" for vendor in first)
+    out = shell_word(str(built))
+    hint = f"`cmake {off} {out}`, built again, is portable C; --offload-limit N finds the region"
+    return own[-1] if own else "; ".join(begun), hint

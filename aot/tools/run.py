@@ -26,9 +26,7 @@ from aot.shapes.dynamic.input_dims import padded
 from aot.tools import emulate
 from aot.tools.build import read_json
 from aot.tools.elf_image import explain_fault
-
-#: What a program says of AOT_VENDOR (`aot_status_text`).
-VENDOR_ERROR = "a vendor library reported an error"
+from aot.tools.faults import of_vendor
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +210,7 @@ def start(
             cwd=folder,
             env={**os.environ, "AOT_LEVEL": built.level} if built.level else None,
             timeout=limit,
-            # A program that reads would wait for ever.
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,  # a program that reads would wait for ever
         )
     except OSError as error:
         raise BuildError(f"cannot start {command[0]}: {error.strerror}") from error
@@ -224,26 +221,8 @@ def start(
         text = failure(f"{program}{by}", done.returncode, done.stderr)
         if built.board:
             text = explain_fault(text, program, built.out / "bundle" / "src")
-        raise AotError(text, *(_of_vendor(built, done.stderr) if VENDOR_ERROR in text else ()))
+        raise AotError(text, *of_vendor(built.manifest, built.out, done.stderr))
     return done.stdout
-
-
-def _of_vendor(built: Built, stderr: str) -> tuple[str, str]:
-    """(whose error stopped the program, what to do about it), as far as it is known.
-
-    A vendor's own line on `stderr` begins with its name; without one, nodes say where its regions
-    begin.
-    """
-    first: dict[str, dict[int, str]] = {}
-    for call in built.manifest["nodes"]:
-        if call["region"] >= 0:
-            first.setdefault(call["backend"], {}).setdefault(call["region"], call["nodes"][0])
-    own = [line for line in stderr.splitlines() if line.split(":")[0] in first]
-    begun = (f"{v} (regions that begin at {', '.join(n.values())})" for v, n in first.items())
-    off = " ".join(f"-DAOT_{vendor.upper()}=OFF" for vendor in first)
-    out = shell_word(str(built.out))
-    hint = f"`cmake {off} {out}`, built again, is portable C; --offload-limit N finds the region"
-    return own[-1] if own else "; ".join(begun), hint
 
 
 def failure(program: str, code: int, stderr: str) -> str:

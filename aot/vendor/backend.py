@@ -2,21 +2,8 @@
 """The contract every code generator implements, the portable C one included.
 
 A backend is a list of patterns. Each pattern has checks that yield (condition, reason), a lowering
-that returns call records, and optionally a layout rule, a cost and test cases:
-
-    acme = Backend("acme", header="acme_npu.h", sources=("acme_npu.c",))
-
-    @acme.pattern
-    def conv_relu(op, x, w, b):
-        return op.Relu(op.Conv(x, w, b, _outputs=["conv"]))
-
-    @conv_relu.check
-    def fits_the_chip(m):
-        yield m.conv.attr("group", 1) == 1, f"group {m.conv.attr('group', 1)} (needs 1)"
-
-    @conv_relu.lower
-    def to_acme(c, m):
-        c.call("acme_conv", m.y, m.x, c.const(m.w.data), m.b, c.params(co=m.w.shape[0]))
+that returns call records, and optionally a layout rule, a cost, a space of ways to compute a match
+and test cases: docs/new-backend.md begins with one.
 """
 
 from __future__ import annotations
@@ -181,9 +168,7 @@ class Pattern:
         return function
 
     def rewritten(self, op: Any, m: Match) -> Any:
-        """What takes the place of match `m` of a rewrite, made by `op`; TypeError without a
-        function `becomes`.
-        """
+        """What takes the place of match `m`, made by `op`; TypeError without `becomes`."""
         return self._becomes(op, m)  # type: ignore[misc]
 
     def tune(self, **space: Sequence[Any]) -> None:
@@ -198,9 +183,7 @@ class Pattern:
             raise BackendError(what)
 
     def points(self) -> list[Pattern]:
-        """A pattern per point of the space, which its name tells; the pattern itself without
-        one.
-        """
+        """A pattern per point of the space, which its name tells; itself without a space."""
         if not self._space:
             return [self]
         made = []
@@ -478,24 +461,20 @@ class Backend:
         return made
 
     def rewrite(self, function: Callable[..., Any]) -> Pattern:
-        """Decorator: a pattern whose matches become what `Pattern.becomes` makes of them.
-
-        Only nodes that no backend named before this one takes are rewritten.
-        """
+        """Decorator: a pattern whose matches become what `Pattern.becomes` makes of them."""
         self.rewrites.append(self.pattern(function))
         return self.patterns.pop()
 
     def spread(self, first: str = "0") -> Backend:
         """The backend with a pattern for each point of a space; number `first` is preferred.
 
-        `points` of the result is how many points the largest space has. UsageError for a number
-        that there is not.
+        Its `points` are those of the largest space. UsageError for a number that there is not.
         """
         spaces = [p.points() for p in self.patterns]
         most = max(map(len, spaces), default=1)
         if not first.isdecimal() or int(first) >= most:
-            what = f"--backend-option {self.name}.{POINT}={first}"
-            raise UsageError(f"{what}: a number from 0 to {most - 1}")
+            where = f"--backend-option {self.name}.{POINT}={first}"
+            raise UsageError(f"{where}: a number from 0 to {most - 1}")
         turned = []
         for points in spaces:
             turn = int(first) % len(points)
