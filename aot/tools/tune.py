@@ -25,8 +25,7 @@ from aot.target import load_target
 from aot.tools.build import build
 from aot.tools.emulate import is_native
 from aot.tools.run import Built, open_out, start
-from aot.vendor.backend import POINT
-from aot.vendor.find import backends_of, plain_names
+from aot.vendor.find import POINT, backends_of, plain_names
 
 REORDERS = ("aot_to_blocked", "aot_from_blocked")
 ROUNDS = 5

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from aot.errors import BackendError, PatternWarning, UsageError
+from aot.errors import BackendError, PatternWarning
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import DType
 from aot.ir.layout import Layout
@@ -42,8 +42,6 @@ Infer = Callable[[NodeRef, tuple[ValueRef | None, ...]], list[tuple[tuple[int, .
 Cases = Callable[[], Iterable[Any]]
 # (maker of nodes, match) -> the value that takes the place of the match's result.
 Rewriting = Callable[[Any, Match], Any]
-#: The option of a backend that says which point of a pattern's space is preferred, by number.
-POINT = "point"
 #: The most ways to compute a match that the space of a pattern may have: each is built and timed.
 MOST_POINTS = 64
 
@@ -464,22 +462,6 @@ class Backend:
         """Decorator: a pattern whose matches become what `Pattern.becomes` makes of them."""
         self.rewrites.append(self.pattern(function))
         return self.patterns.pop()
-
-    def spread(self, first: str = "0") -> Backend:
-        """The backend with a pattern for each point of a space; number `first` is preferred.
-
-        Its `points` are those of the largest space. UsageError for a number that there is not.
-        """
-        spaces = [p.points() for p in self.patterns]
-        most = max(map(len, spaces), default=1)
-        if not first.isdecimal() or int(first) >= most:
-            where = f"--backend-option {self.name}.{POINT}={first}"
-            raise UsageError(f"{where}: a number from 0 to {most - 1}")
-        turned = []
-        for points in spaces:
-            turn = int(first) % len(points)
-            turned += points[turn:] + points[:turn]
-        return self if most == 1 else replace(self, patterns=turned, points=most)
 
     def region(self, function: RegionLowering) -> RegionLowering:
         """Decorator: lowers whole regions in place of the patterns' own lowerings.

@@ -10,6 +10,7 @@ import importlib
 import itertools
 import pkgutil
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
@@ -22,9 +23,11 @@ from aot.partition.annotate import user_backends
 from aot.partition.cost.costs import costs_for
 from aot.partition.result import Selected
 from aot.target import Target, load_target
-from aot.vendor.backend import POINT, Backend, BackendOptions
+from aot.vendor.backend import Backend, BackendOptions
 
 GROUP = "aotc.backends"
+#: The option of a backend that says which point of a pattern's space is preferred, by number.
+POINT = "point"
 
 
 def bundled() -> list[str]:
@@ -102,8 +105,24 @@ def backends_for(
         if vendor not in configs:
             raise UsageError(f"--backend-option {vendor}.…: --backend does not name {vendor}")
     found = [_configured(find_backend(n, where), c, options) for n, c in configs.items()]
-    spread = [b.spread(given.get(f"{b.name}.{POINT}", "0")) for b in found]
-    return [*spread, find_backend("c")]
+    return [*(_spread(b, given.get(f"{b.name}.{POINT}", "0")) for b in found), find_backend("c")]
+
+
+def _spread(backend: Backend, first: str) -> Backend:
+    """The backend with a pattern for each point of a space; number `first` is preferred.
+
+    Its `points` are those of the largest space. UsageError for a number that there is not.
+    """
+    spaces = [p.points() for p in backend.patterns]
+    most = max(map(len, spaces), default=1)
+    if not first.isdecimal() or int(first) >= most:
+        what = f"--backend-option {backend.name}.{POINT}={first}"
+        raise UsageError(f"{what}: a number from 0 to {most - 1}")
+    turned = []
+    for points in spaces:
+        turn = int(first) % len(points)
+        turned += points[turn:] + points[:turn]
+    return backend if most == 1 else replace(backend, patterns=turned, points=most)
 
 
 #: What targets of a system are called, and one of them.
