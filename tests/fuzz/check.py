@@ -16,8 +16,14 @@ from unittest.mock import patch
 
 from aot.emit_c import project
 from aot.errors import AotError, BackendError, InternalError, ModelError
+from aot.ir.check_rows import check_rows
 from aot.ir.onnx_subprocess import Child
+from aot.ir.plan import Plan
+from aot.ir.program import Program
 from aot.options import Options
+from aot.plan import plan_program
+from aot.plan.streaming.placed import place_rows
+from aot.plan.streaming.runs import in_batches, runs_of, segmented
 from aot.target import Target, load_target
 from fuzz.draft import Array
 from fuzz.execute import Run, execute_all
@@ -35,13 +41,15 @@ SCALAR = str(Path(__file__).with_name("scalar.toml"))
 
 @dataclass(frozen=True)
 class Config:
-    """How models are compiled: a target by name or vector length, options."""
+    """How models are compiled: a target by name or vector length, options; with `rows` every call
+    goes row by row that can, whether that needs less memory or not."""
 
     name: str
     target: str = "x86-64-v3"
     accuracy: str = "normal"
     objective: str = "latency"
     partition: str = "priority"
+    rows: bool = False
 
     def options(self) -> Options:
         """The compiler's options."""
@@ -71,13 +79,15 @@ CONFIGS = {
         Config("strict", accuracy="strict"),
         Config("fast", accuracy="fast"),
         Config("cost", partition="cost"),
+        Config("rows", objective="ram", rows=True),
+        Config("rows_scalar", "scalar", objective="ram", rows=True),
     )
 }
 
 
 #: Which of them models get in turn: mostly those that share compiled kernels.
 ROTATION = (
-    "base ram flash fast cost base ram flash scalar base cost v1 base flash strict v4"
+    "base ram flash fast cost rows ram flash scalar base cost v1 rows_scalar flash strict v4"
 ).split()
 
 
@@ -107,7 +117,7 @@ def compiled(outcome: Outcome, **options: Any) -> Any:
 
     config, model = outcome.config, outcome.model
     try:
-        with in_process(safe=not model.altered):
+        with in_process(safe=not model.altered), all_by_rows(config.rows):
             made = compile_model(model.proto, replace(config.options(), **options))
         outcome.reached |= reached(made.partition)
     except (ModelError, BackendError, InternalError) as error:
@@ -135,6 +145,28 @@ def in_process(safe: bool) -> Iterator[None]:
             return
         with patch.object(Child, "_fork", lambda _: False):
             yield
+
+
+@contextmanager
+def all_by_rows(forced: bool) -> Iterator[None]:
+    """Plans make every call row by row that can be, if that is `forced`; of half of the programs
+    in steps of several rows."""
+
+    def streamed(program: Program, whole: Plan, *_: object) -> tuple[Program, Plan]:
+        made = segmented(program, runs_of(program)[0])
+        if not made.segments:
+            return program, whole
+        if len(program.calls) % 2:
+            made = in_batches(made)
+        plan = place_rows(made, 1)
+        check_rows(made, plan)
+        return made, plan
+
+    if not forced:
+        yield
+        return
+    with patch.object(plan_program, "streamed", streamed):
+        yield
 
 
 def compile_run(outcome: Outcome) -> None:
