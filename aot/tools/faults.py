@@ -105,7 +105,7 @@ def of_vendor(manifest: Mapping[str, Any], built: Path, stderr: str) -> tuple[st
             first.setdefault(call["backend"], {}).setdefault(call["region"], call["nodes"][0])
     own = [line for line in stderr.splitlines() if line.split(":")[0] in first]
     begun = (f"{v} (regions that begin at {', '.join(n.values())})" for v, n in first.items())
-    off = " ".join(f"-DAOT_{vendor.upper()}=OFF" for vendor in first)
+    option = " ".join(f"-DAOT_{vendor.upper()}=OFF" for vendor in first)
     out = shell_word(str(built))
-    hint = f"`cmake {off} {out}`, built again, is portable C; --offload-limit N finds the region"
+    hint = f"`cmake {option} {out}`, built again, is portable C; --offload-limit N finds the region"
     return own[-1] if own else "; ".join(begun), hint
