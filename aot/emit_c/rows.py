@@ -407,8 +407,11 @@ def _window(
         place = _bytewise(spelling.program, arg) + pointer(spelling, arg)
         found, own = "aot_rows_linear", ["at", place, str(size)]
     lines.append(f"    const int8_t *at[{rowwise.span}];")
-    lines.append(ctext.call(f"const aot_row_span span = {found}", [*own, *rest]))
-    if any(value == "top" for *_, value in rowwise.fields):
+    asked = {value for *_, value in rowwise.fields}
+    said = asked & {"rows", "above", "top"} or (rowwise.together and rowwise.copies)
+    result = "const aot_row_span span = " if said else "(void)"
+    lines.append(ctext.call(f"{result}{found}", [*own, *rest]))
+    if "top" in asked:
         lines.append(f"    const int32_t top = {first} + span.above;")
     if not rowwise.together:
         return "at"

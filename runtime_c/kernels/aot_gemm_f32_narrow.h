@@ -165,7 +165,7 @@ AOT_INLINE void aot_narrow_row(float *y, const float *x, const uint8_t *w, const
                 s = last;
             }
             for (line = 0; line < 4 * N * AOT_VLEN; line += 64) {
-                AOT_PREFETCH(w + AOT_NARROW_AHEAD + line);
+                AOT_PREFETCH_AHEAD(w, AOT_NARROW_AHEAD + line);
             }
             AOT_NARROW_EACH(AOT_NARROW_PAIR)
         }

@@ -35,9 +35,9 @@ AOT_UNUSED AOT_NOINLINE static void aot_gemv_f32_four(float *y, const float *x, 
     for (; i + 2 * AOT_VLEN <= k; i += 2 * AOT_VLEN) {
         const aot_vf s = aot_vload(x + i), t = aot_vload(x + i + AOT_VLEN);
         for (r = 4; r < 8; ++r) {
-            AOT_PREFETCH(w + r * w_row + i);
+            AOT_PREFETCH_AHEAD(w + i, (ptrdiff_t)sizeof *w * r * w_row);
 #if AOT_VLEN == 16
-            AOT_PREFETCH(w + r * w_row + i + AOT_VLEN);
+            AOT_PREFETCH_AHEAD(w + i + AOT_VLEN, (ptrdiff_t)sizeof *w * r * w_row);
 #endif
         }
         a0 += aot_vload(w + i) * s;

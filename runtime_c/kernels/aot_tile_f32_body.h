@@ -128,8 +128,9 @@
 AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
                                                AOT_TILE_RUNS)(const aot_tile_f32_job *j) {
     const float *w = j->w;
-    const float *pf = j->next != NULL ? j->next : w;
-    const ptrdiff_t pf_step = j->next != NULL ? 16 : 0;
+    /* A number: it runs on beyond the array that it begins in. */
+    uintptr_t pf = (uintptr_t)(j->next != NULL ? j->next : w);
+    const uintptr_t pf_step = j->next != NULL ? 64 : 0;
     const float *r = j->r;
     const float *xs[AOT_TILE_P];
     ptrdiff_t st[AOT_TILE_P];
@@ -156,7 +157,7 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
                     const float *const end = x + n;
                     AOT_T_RUN_OVER
                     while (end - x >= 2) {
-                        AOT_PREFETCH(pf);
+                        AOT_PREFETCH((const void *)pf);
                         pf += pf_step;
                         AOT_T_STEP_CLOSE
                         AOT_T_STEP_CLOSE
@@ -165,7 +166,7 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
                         AOT_T_STEP_CLOSE
                     }
                     left -= n;
-                    x += j->xstep - j->kblk;
+                    x += left > 0 ? j->xstep - j->kblk : 0;
                 }
                 continue;
             }
@@ -180,7 +181,7 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
                     const ptrdiff_t end = k + n;
                     AOT_T_RUN_OVER
                     while (k + 2 <= end) {
-                        AOT_PREFETCH(pf);
+                        AOT_PREFETCH((const void *)pf);
                         pf += pf_step;
                         AOT_T_STEP
                         AOT_T_STEP

@@ -22,6 +22,7 @@ from aot.emit_c import kernels, rows, run_order
 from aot.emit_c.constants import Constants
 from aot.emit_c.project import CFLAGS
 from aot.ir import dtypes
+from aot.ir.deferred import parts_of
 from aot.ir.plan import Place, Plan
 from aot.ir.program import Program, Role
 from aot.plan.memory.states import state_places
@@ -121,7 +122,7 @@ def stored(program: Program) -> tuple[dict[str, int], Ranges, bytes]:
             gaps.append((len(blob), start - len(blob)))
             blob += bytes(start - len(blob))
             offsets[name] = start
-            blob += np.ascontiguousarray(part.consts[name]).tobytes()
+            blob += b"".join(array.tobytes() for array in parts_of(part.consts[name]))
     tail = -(-len(blob) // 64) * 64 + 64 - len(blob)
     gaps.append((len(blob), tail))
     return offsets, gaps, bytes(blob + bytes(tail))

@@ -25,6 +25,7 @@ def load() -> dict[str, tuple[Family, float]]:
     """Every family, in a fixed order."""
     from fuzz import (  # noqa: F401
         blocks,
+        by_rows,
         control,
         data,
         elementwise,

@@ -30,6 +30,7 @@ from case_calls import Wrappers, address, calls_text, inplace_choice  # noqa: E4
 from results import results_of  # noqa: E402
 
 from aot.ir import dtypes  # noqa: E402
+from aot.ir.deferred import parts_of  # noqa: E402
 from aot.ir.layout import PLAIN, blocked, can_block  # noqa: E402
 from aot.ir.program import Program, Role  # noqa: E402
 from aot.load import load  # noqa: E402
@@ -412,7 +413,7 @@ def input_bytes(job: Job) -> bytes:
             if part is program and name in fed:
                 parts.append(fed[name])
             elif t.view is None and t.role is Role.CONST:
-                parts.append(np.ascontiguousarray(part.consts[name]).tobytes())
+                parts += [array.tobytes() for array in parts_of(part.consts[name])]
     return b"".join(parts)
 
 

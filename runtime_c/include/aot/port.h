@@ -163,6 +163,10 @@
 #define AOT_PREFETCH(p) ((void)(p))
 #endif
 #endif
+/* The byte that many `bytes` behind p, which may lie beyond the array that p points into: C has no
+ * pointer there, so the address is a number. */
+#define AOT_PREFETCH_AHEAD(p, bytes)                                                               \
+    AOT_PREFETCH((const void *)((uintptr_t)(p) + (uintptr_t)(bytes)))
 
 /* Unroll the loop that follows n times: `AOT_UNROLL(4) for (...)`. */
 #ifndef AOT_UNROLL

@@ -7,8 +7,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+import aot
 from needs import need
 
 RUNTIME = Path(__file__).resolve().parents[3] / "runtime_c"
@@ -49,3 +53,32 @@ def test_kernels_of_cores(kind: str, tmp_path: Path) -> None:
     headers = [h for h in WINDOWED if kind in h]
     flags = [f"-mcpu={CORES[kind]}", "-mthumb", "-mfloat-abi=hard", "-DAOT_VLEN=1"]
     compiled(tmp_path, "arm-none-eabi-gcc", headers, 1, flags)
+
+
+def test_a_window_whose_rows_are_all_there(tmp_path: Path) -> None:
+    """What a call says of its window is a variable only where the call is told."""
+    x, y = (
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+        for n, s in (("x", (1, 3, 20, 6)), ("y", (1, 3, 19, 2)))
+    )
+    known = [
+        numpy_helper.from_array(np.array([1, 3, 40, 6], np.int64), "s"),
+        numpy_helper.from_array(np.ones((3, 1, 3, 3), np.float32), "w"),
+    ]
+    modes = {"mode": "nearest", "nearest_mode": "floor"}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["v"], group=3, pads=[1, 1, 1, 1]),
+        helper.make_node("Resize", ["v", "", "", "s"], ["r"], **modes),
+        helper.make_node("Conv", ["r", "w"], ["y"], group=3, strides=[2, 2]),
+    ]
+    graph = helper.make_graph(nodes, "g", [x], [y], known)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m")
+    bundle = aot.compile(
+        tmp_path / "m", tmp_path / "out", objective="ram", target="x86-64", configure=False
+    )
+    assert bundle.manifest["memory"]["by_rows"]
+    rows = next((tmp_path / "out" / "bundle" / "src").glob("*rows*.c"))
+    include = [f"-I{tmp_path}/out/bundle/{n}" for n in ("include", "src")]
+    command = [need("gcc"), *WARN, *include, "-fsyntax-only"]
+    done = subprocess.run([*command, str(rows)], capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr[:3000]
