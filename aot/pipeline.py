@@ -22,6 +22,7 @@ from aot.emit_c.manifest import manifest_of
 from aot.emit_c.names import bundle_name
 from aot.emit_c.project import emit_c
 from aot.emit_c.selftest import vector_bytes
+from aot.emit_c.weights import section_note
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import NOTES, TEXTS
 from aot.ir.stages import Progress, Stages, Watch, silent, unwatched
@@ -69,6 +70,7 @@ def compile_model(
     texts = model.graph.meta.get(TEXTS, ())
     manifest = manifest_of(program, plan, target, partition, options, fallbacks, texts)
     notes = [*model.graph.meta.get(NOTES, ()), *note(program, options.slice_macs)]
+    notes += section_note(program, target)
     if notes:
         manifest["notes"] = notes
     samples = samples_for(manifest, model, options)

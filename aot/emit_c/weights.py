@@ -25,6 +25,25 @@ def section_of(program: Program) -> str:
     return program.weights.removeprefix(SECTION) if program.weights.startswith(SECTION) else ""
 
 
+def section_note(program: Program, target: Target) -> list[str]:
+    """The sentence about a linker script of the user's own that lacks the section of constants, in
+    a list.
+
+    There is none where the linker checks it (`section_checks`), as constants have a memory apart
+    from code; and none of sections that every script for C names.
+    """
+    section = section_of(program)
+    first = [
+        next((m for m in target.memories if use in m.use), None) for use in ("weights", "code")
+    ]
+    if not section or not target.board or first[0] != first[1] or section.startswith(".rodata"):
+        return []
+    return [
+        f"--weights {program.weights}: a linker script of your own needs *({section}) in a section "
+        "of a memory; with -Wl,--orphan-handling=warn GNU ld names sections without one"
+    ]
+
+
 def mapped_file(name: str) -> str:
     """The file in the bundle that NAME_init maps."""
     return f"{name}.weights"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import aot
+from aot.cli import main
 from aot.target import load_target
 from targets.images import DIGITS, need_tools
 
@@ -175,3 +177,26 @@ def test_functions_and_constants_in_their_memories(placed: Path) -> None:
     assert linked(placed, FAST + SLOW, RUNS) == ""
     assert linked(placed, FAST.replace(".aot_hot :", ".other :") + SLOW, RUNS) == ""
     assert linked(placed, "", ARENA_USED) == ""
+
+
+def test_constants_in_the_memory_of_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A note has the rule, and the linker's option that names a section without one."""
+    need_tools("cortex-m7")
+    out = [str(tmp_path / "noted"), "--target", "cortex-m7"]
+    assert main([str(DIGITS), "-o", *out, "--weights", "section=.rodata.net"]) == 0
+    assert "note" not in capsys.readouterr().err
+    assert main([str(DIGITS), "-o", *out, "--weights", "section=.ext"]) == 0
+    said = capsys.readouterr().err
+    assert "needs *(.ext) in a section of a memory" in said
+    option = re.findall(r"-Wl,--orphan-handling=\w+", said)[0]
+    own = project(tmp_path, "cortex-m7", 'base = "cortex-m7"', weights="section=.ext")
+    flags = f"-DCMAKE_EXE_LINKER_FLAGS={option}"
+    subprocess.run(["cmake", flags, own / "build"], check=True, capture_output=True)
+    for rule, missing in (("", True), ("  .e : { *(.ext) } > slow", False)):
+        (own / "firmware.c").write_text(FIRMWARE.replace("USED", RUNS))
+        (own / "own.ld").write_text(SCRIPT.replace("RULE", rule))
+        command = ["cmake", "--build", str(own / "build"), "--clean-first"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        assert ("section `.ext'" in done.stderr) is missing, done.stderr
