@@ -71,6 +71,15 @@ class Split:
         field = PartField(member, "count", scale=size, total=count)
         return cls(-(-count // size), (field,), tuple(moves), (), tile)
 
+    @classmethod
+    def rows_of_product(cls, rows: int, moves: Sequence[tuple[int, int]], tile: int) -> Split:
+        """By rows `m` of a product of matrices, about `tile` at a time.
+
+        Kernels sum a single row in another order than one of several, so no part is a row alone.
+        """
+        even = next((n for n in range(tile, 2 * tile) if rows % n != 1), rows)
+        return cls.pieces("m", rows, moves, tile=even)
+
     def in_rows(self, rows: int) -> Split:
         """The same in each of so many `rows` of the result: its units are a line of every row."""
         row = PartField("y0", "line", total=self.units), PartField("y1", "past")

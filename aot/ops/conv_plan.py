@@ -366,7 +366,7 @@ def product_splits(
     x_row, y_row = (4 * int(fields[k]) for k in ("x_row", "y_row"))  # type: ignore[arg-type]
     wide = 4 * columns
     by_columns = Split.pieces("n", n, [(0, wide), (4, wide), *weights.items()], columns)
-    by_rows = Split.pieces("m", m, [(0, y_row), (1, x_row), (4, y_row)], tile=rows)
+    by_rows = Split.rows_of_product(m, [(0, y_row), (1, x_row), (4, y_row)], rows)
     return by_columns, by_rows
 
 
@@ -453,4 +453,4 @@ def matmul_splits(sizes: MatMulShape, rows: int, columns: int) -> tuple[Split, .
     across = [(0, 4 * columns), (2, 4 * columns * sizes.b_col)]
     found.append(Split.pieces("n", sizes.n, across, columns))
     down = [(0, 4 * sizes.y_row), (1, 4 * sizes.a_row)]
-    return (*found, Split.pieces("m", sizes.m, down, tile=rows))
+    return (*found, Split.rows_of_product(sizes.m, down, rows))

@@ -144,7 +144,7 @@ def record_narrow(
         instance={"P": p, "O": o, "ACT": act.after, "KIND": w.kind, "FACTORS": many},
         inplace=[(m.y, r)] if r is not None and r.ir is not x.ir else (),
         macs=rows * w.k * w.n,
-        splits=[Split.pieces("n", w.n, moves, group), Split.pieces("m", rows, down, tile=p)],
+        splits=[Split.pieces("n", w.n, moves, group), Split.rows_of_product(rows, down, p)],
     )
 
 

@@ -3,13 +3,20 @@
  *
  * V = AOT_VLEN. x [m][k], y and r [m][n], all row-major. The columns of w stand in groups of o
  * vectors (o = O, the last groups 2 or 1), and each group, W = o * V columns, in steps of 8, 4 or 2
- * rows, the last step filled up with zeros. A step has 32 bits per column; by KIND it is
- *     S4    [W] words of 8 rows, the first one in the lowest four bits: 0..15, which stand for
- * -8..7 S8    [W] words of 4 rows with sign F16   [2][W] float16 BF16  [W] words of 2 rows With
- * FACTORS `block` rows of a column share a scale (FACTORS 1), or a scale and a zero (2): factors
- * [ceil(k/block)][FACTORS][W] floats, one group after the other; w = (q - zero) * scale. Halves
- * have none (FACTORS 0). bias [ceil(n/V) * V]. `block` is a multiple of 8 and divides `run`, the
- * rows of w that are widened at a time; with vectors a single row of x is multiplied by what
+ * rows, the last step filled up with zeros. A step has 32 bits per column. KIND says how:
+ *
+ * - S4: [W] words of 8 rows, the first one in the lowest four bits; 0..15 stand for -8..7.
+ *
+ * - S8: [4][W] bytes with sign.
+ *
+ * - F16: [2][W] float16.
+ *
+ * - BF16: [W] words of 2 rows, the first one in the low half.
+ *
+ * With FACTORS `block` rows of a column share a scale (FACTORS 1), or a scale and a zero (2):
+ * factors [ceil(k/block)][FACTORS][W] floats, one group after the other; w = (q - zero) * scale.
+ * Halves have none (FACTORS 0). bias [ceil(n/V) * V]. `block` is a multiple of 8 and divides `run`,
+ * the rows of w that are widened at a time; with vectors a single row of x is multiplied by what
  * registers widen. Scratch: min(run, k + 7) * min(O * V, ceil(n/V) * V) floats, none for that row.
  * In place: y may be r.
  */
