@@ -110,7 +110,8 @@ AOT_INLINE void aot_narrow_widen(float *d, const uint8_t *w, const float *factor
     const uint8_t *q = w + (ptrdiff_t)(first / AOT_NARROW_ROWS(KIND)) * 4 * width;
     int32_t i, t, c;
     for (i = 0; i < rows; i += AOT_NARROW_ROWS(KIND), q += (ptrdiff_t)4 * width) {
-        const float *scale = factors + (ptrdiff_t)((first + i) / block) * FACTORS * width;
+        const float *scale =
+            FACTORS != 0 ? factors + (ptrdiff_t)((first + i) / block) * FACTORS * width : NULL;
         for (t = 0; t < AOT_NARROW_ROWS(KIND); ++t, d += width) {
             for (c = 0; c < width; c += AOT_VLEN) {
                 aot_vf v = aot_narrow_vector(q, c, width, t, KIND);
@@ -160,7 +161,7 @@ AOT_INLINE void aot_narrow_row(float *y, const float *x, const uint8_t *w, const
                                int32_t width, int N, int KIND, int FACTORS) {
     int32_t i = 0, line;
     AOT_NARROW_EACH(AOT_NARROW_TOTAL)
-    for (; i < p->k; factors += (ptrdiff_t)FACTORS * width) {
+    for (; i < p->k; factors = FACTORS != 0 ? factors + (ptrdiff_t)FACTORS * width : NULL) {
         const int32_t end = p->k - i < p->block ? p->k : i + p->block;
         aot_vf all = aot_vzero(), odds = aot_vzero();
         AOT_NARROW_EACH(AOT_NARROW_SUMS)
@@ -194,7 +195,7 @@ AOT_INLINE void aot_narrow_group(float *sums, const float *x, const uint8_t *w,
         return;
     }
     for (i = 0; i < o * AOT_VLEN; i += AOT_VLEN) {
-        aot_narrow_row(sums + i, x, w + i * step, factors + (FACTORS != 0 ? i : 0), bias + i, p,
+        aot_narrow_row(sums + i, x, w + i * step, FACTORS != 0 ? factors + i : NULL, bias + i, p,
                        o * AOT_VLEN, 1, KIND, FACTORS);
     }
 }
@@ -251,7 +252,7 @@ AOT_INLINE void aot_gemm_f32_narrow(float *y, const float *x, const void *weight
             g.r = g.y; /* y holds the sums of the runs before */
         }
         w += (ptrdiff_t)((p->k - 1) / AOT_NARROW_ROWS(KIND) + 1) * 4 * width;
-        factors += (ptrdiff_t)blocks * FACTORS * width;
+        factors = FACTORS != 0 ? factors + (ptrdiff_t)blocks * FACTORS * width : NULL;
     }
 }
 
