@@ -102,8 +102,6 @@ AOT_INLINE void aot_gemm_f32_group(aot_tile_f32_job *j, const aot_gemm_f32_group
     }
 }
 
-#define AOT_GEMV_AHEAD 8192 /* bytes: covers the latency of DRAM at its bandwidth */
-
 /* One row times one panel of 4 vectors: two accumulators per vector and one for
  * the sums of earlier runs, weights prefetched. */
 AOT_UNUSED AOT_NOINLINE static void aot_gemv_f32_panel(float *y, const float *x, const float *w,
@@ -117,25 +115,25 @@ AOT_UNUSED AOT_NOINLINE static void aot_gemv_f32_panel(float *y, const float *x,
         aot_vf b0 = aot_vzero(), b1 = aot_vzero(), b2 = aot_vzero(), b3 = aot_vzero();
         for (; i + 2 <= end; i += 2, w += 8 * AOT_VLEN) {
             const float s = x[i], t = x[i + 1];
-            AOT_PREFETCH_AHEAD(w, AOT_GEMV_AHEAD);
+            AOT_PREFETCH_AHEAD(w, AOT_STREAM_AHEAD);
             a0 += aot_vload(w) * s;
 #if AOT_VLEN >= 8
-            AOT_PREFETCH_AHEAD(w, AOT_GEMV_AHEAD + 2 * sizeof(aot_vf));
+            AOT_PREFETCH_AHEAD(w, AOT_STREAM_AHEAD + 2 * sizeof(aot_vf));
 #endif
 #if AOT_VLEN == 16
-            AOT_PREFETCH_AHEAD(w, AOT_GEMV_AHEAD + 1 * sizeof(aot_vf));
-            AOT_PREFETCH_AHEAD(w, AOT_GEMV_AHEAD + 3 * sizeof(aot_vf));
-            AOT_PREFETCH_AHEAD(w, AOT_GEMV_AHEAD + 5 * sizeof(aot_vf));
-            AOT_PREFETCH_AHEAD(w, AOT_GEMV_AHEAD + 7 * sizeof(aot_vf));
+            AOT_PREFETCH_AHEAD(w, AOT_STREAM_AHEAD + 1 * sizeof(aot_vf));
+            AOT_PREFETCH_AHEAD(w, AOT_STREAM_AHEAD + 3 * sizeof(aot_vf));
+            AOT_PREFETCH_AHEAD(w, AOT_STREAM_AHEAD + 5 * sizeof(aot_vf));
+            AOT_PREFETCH_AHEAD(w, AOT_STREAM_AHEAD + 7 * sizeof(aot_vf));
 #endif
             a1 += aot_vload(w + 1 * AOT_VLEN) * s;
             a2 += aot_vload(w + 2 * AOT_VLEN) * s;
             a3 += aot_vload(w + 3 * AOT_VLEN) * s;
 #if AOT_VLEN >= 4
-            AOT_PREFETCH_AHEAD(w, AOT_GEMV_AHEAD + 4 * sizeof(aot_vf));
+            AOT_PREFETCH_AHEAD(w, AOT_STREAM_AHEAD + 4 * sizeof(aot_vf));
 #endif
 #if AOT_VLEN >= 8
-            AOT_PREFETCH_AHEAD(w, AOT_GEMV_AHEAD + 6 * sizeof(aot_vf));
+            AOT_PREFETCH_AHEAD(w, AOT_STREAM_AHEAD + 6 * sizeof(aot_vf));
 #endif
             b0 += aot_vload(w + 4 * AOT_VLEN) * t;
             b1 += aot_vload(w + 5 * AOT_VLEN) * t;

@@ -24,62 +24,36 @@ AOT_INLINE float aot_gemv_f32_sum(aot_vf a) {
     return lanes[0];
 }
 
-/* Four dot products of rows of w, w_row floats apart, with x; the rows behind them are prefetched.
- */
-AOT_UNUSED AOT_NOINLINE static void aot_gemv_f32_four(float *y, const float *x, const float *w,
-                                                      ptrdiff_t w_row, int32_t k) {
-    const float *w1 = w + w_row, *w2 = w1 + w_row, *w3 = w2 + w_row;
-    aot_vf a0 = aot_vzero(), a1 = aot_vzero(), a2 = aot_vzero(), a3 = aot_vzero();
-    aot_vf b0 = aot_vzero(), b1 = aot_vzero(), b2 = aot_vzero(), b3 = aot_vzero();
-    int32_t i = 0, r;
-    for (; i + 2 * AOT_VLEN <= k; i += 2 * AOT_VLEN) {
-        const aot_vf s = aot_vload(x + i), t = aot_vload(x + i + AOT_VLEN);
-        for (r = 4; r < 8; ++r) {
-            AOT_PREFETCH_AHEAD(w + i, (ptrdiff_t)sizeof *w * r * w_row);
-#if AOT_VLEN == 16
-            AOT_PREFETCH_AHEAD(w + i + AOT_VLEN, (ptrdiff_t)sizeof *w * r * w_row);
-#endif
+/* The dot product of a row w with x, in four sums; what stands behind the row is prefetched. */
+AOT_UNUSED AOT_NOINLINE static float aot_gemv_f32_dot(const float *x, const float *w, int32_t k) {
+    aot_vf a = aot_vzero(), b = aot_vzero(), c = aot_vzero(), d = aot_vzero();
+    int32_t i = 0, line;
+    float sum;
+    for (; i + 4 * AOT_VLEN <= k; i += 4 * AOT_VLEN) {
+        for (line = 0; line < 16 * AOT_VLEN; line += 64) {
+            AOT_PREFETCH_AHEAD(w + i, AOT_STREAM_AHEAD + line);
         }
-        a0 += aot_vload(w + i) * s;
-        a1 += aot_vload(w1 + i) * s;
-        a2 += aot_vload(w2 + i) * s;
-        a3 += aot_vload(w3 + i) * s;
-        b0 += aot_vload(w + i + AOT_VLEN) * t;
-        b1 += aot_vload(w1 + i + AOT_VLEN) * t;
-        b2 += aot_vload(w2 + i + AOT_VLEN) * t;
-        b3 += aot_vload(w3 + i + AOT_VLEN) * t;
+        a += aot_vload(w + i) * aot_vload(x + i);
+        b += aot_vload(w + i + AOT_VLEN) * aot_vload(x + i + AOT_VLEN);
+        c += aot_vload(w + i + 2 * AOT_VLEN) * aot_vload(x + i + 2 * AOT_VLEN);
+        d += aot_vload(w + i + 3 * AOT_VLEN) * aot_vload(x + i + 3 * AOT_VLEN);
     }
-    y[0] = aot_gemv_f32_sum(a0 + b0);
-    y[1] = aot_gemv_f32_sum(a1 + b1);
-    y[2] = aot_gemv_f32_sum(a2 + b2);
-    y[3] = aot_gemv_f32_sum(a3 + b3);
+    for (; i + AOT_VLEN <= k; i += AOT_VLEN) {
+        a += aot_vload(w + i) * aot_vload(x + i);
+    }
+    sum = aot_gemv_f32_sum((a + b) + (c + d));
     for (; i < k; ++i) {
-        y[0] += w[i] * x[i];
-        y[1] += w1[i] * x[i];
-        y[2] += w2[i] * x[i];
-        y[3] += w3[i] * x[i];
+        sum += w[i] * x[i];
     }
+    return sum;
 }
 
 /* y[j] = the dot product of row j of w [n][k], rows w_row floats apart, with x. */
 AOT_INLINE void aot_gemv_f32_rows(float *y, const float *x, const float *w, ptrdiff_t w_row,
                                   int32_t n, int32_t k) {
-    int32_t j, i;
-    for (j = 0; j + 4 <= n; j += 4) {
-        aot_gemv_f32_four(y + j, x, w + j * w_row, w_row, k);
-    }
-    for (; j < n; ++j) {
-        const float *row = w + j * w_row;
-        aot_vf a = aot_vzero();
-        float sum;
-        for (i = 0; i + AOT_VLEN <= k; i += AOT_VLEN) {
-            a += aot_vload(row + i) * aot_vload(x + i);
-        }
-        sum = aot_gemv_f32_sum(a);
-        for (; i < k; ++i) {
-            sum += row[i] * x[i];
-        }
-        y[j] = sum;
+    int32_t j;
+    for (j = 0; j < n; ++j) {
+        y[j] = aot_gemv_f32_dot(x, w + j * w_row, k);
     }
 }
 

@@ -31,6 +31,10 @@
 #endif
 #endif
 
+/* How many bytes ahead a loop prefetches that reads memory once: what DRAM delivers while it takes
+ * to answer. */
+#define AOT_STREAM_AHEAD 2048
+
 #if AOT_VLEN > 1
 
 typedef float aot_vf __attribute__((vector_size(4 * AOT_VLEN)));
