@@ -320,13 +320,15 @@ class State:
 
     `create` is the call `create(void **slots, args..., params)` that returns an aot_status;
     its arguments are constants and states made earlier. `slots` pointers of the context, all NULL
-    at first, are the object's; `release(void **slots)` undoes even a `create` that failed.
+    at first, are the object's; `release(void **slots)` undoes even a `create` that failed. Objects
+    that are `last` are made after all others.
     """
 
     name: str
     slots: int
     create: Call
     release: str
+    last: bool = False
 
     def text(self) -> str:
         """One line."""

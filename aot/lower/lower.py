@@ -143,7 +143,7 @@ def _program(
         tuple(names),
         tuple(c.calls),
         c.vlen,
-        states=tuple(c.states),
+        states=tuple(sorted(c.states, key=lambda state: state.last)),
         carried=carried,
         shapes=shapes,
         dynamic_dims=dims,

@@ -288,17 +288,20 @@ class Recorder:
         release: str,
         slots: int,
         header: str | None = None,
+        last: bool = False,
     ) -> StateHandle:
         """An object of the vendor's library, to be passed to calls and to later states.
 
         `create(void **slots, operands...)` runs in NAME_init and returns an aot_status,
         `release(void **slots)` in NAME_shutdown. Operands are constants, states and params.
-        Equal requests give one object. Raises BackendError for operands that a run computes.
+        Equal requests give one object. One that is `last`, or gets one that is, is made when all
+        regions have made theirs. Raises BackendError for operands that a run computes.
         """
         args, params = self._arguments(create, operands)
         for arg in args:
             if isinstance(arg, Arg) and self.tensors[arg.tensor].role is not Role.CONST:
                 raise BackendError(f"{create}: {arg.tensor} is not constant")
+        last = last or any(s.last and StateArg(s.name) in args for s in self.states)
         origin, file = self._origin, self._file(create, header)
         made = Call(
             create,
@@ -316,7 +319,7 @@ class Recorder:
             if (same, known.slots) == (made, slots):
                 return StateHandle(known.name)
         name = f"{self._backend}_{len(self.states)}"
-        self.states.append(State(name, slots, made, release))
+        self.states.append(State(name, slots, made, release, last))
         return StateHandle(name)
 
     def attach(self, path: str, content: bytes) -> None:

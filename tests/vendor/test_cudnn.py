@@ -191,17 +191,51 @@ def ran(out: Path, *words: str, **environment: str) -> subprocess.CompletedProce
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
 
-def test_later_runs_launch_the_graph_and_are_right(layer: Path) -> None:
-    """Results of a run, and of one whose graph cannot be recorded, are those of the first run."""
+def test_every_run_launches_the_graph_and_is_right(layer: Path) -> None:
     loaded, each = Bundle(layer).load(), networks()[1]
     for factor in (1, 2, 1):
         given = {k: a * np.float32(factor) for k, a in each.feeds.items()}
         want = ReferenceEvaluator(each.model).run(None, given)[0]
         np.testing.assert_allclose(np.asarray(loaded(*given.values())), want, 1e-4, 1e-5)
+
+
+@pytest.fixture(scope="module")
+def regions(library: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three regions that need more memory and more workspace one after the other."""
+    rows = [
+        ("Softmax", "x", "a"),
+        ("Ceil", "a", "b"),
+        ("Conv", "b w", "c", {"pads": [1, 1, 1, 1]}),
+        ("Ceil", "c", "d"),
+        ("Conv", "d v", "e", {"pads": [2, 2, 2, 2]}),
+        ("MatMul", "e m", "y"),
+    ]
+    consts = {"w": draw(3, 2, 3, 3), "v": draw(4, 3, 5, 5), "m": draw(8, 8)}
+    folder = tmp_path_factory.mktemp("regions")
+    onnx.save(part("regions", rows, {"x": [1, 2, 8, 8]}, consts).model, folder / "layer.onnx")
+    made = compiled(folder / "out", folder / "layer.onnx", library)
+    assert [r["backend"] for r in made["regions"]] == ["cudnn"] * 3
+    return folder / "out"
+
+
+@pytest.mark.skipif(GPU, reason="the stand-in says what happens")
+def test_init_records_the_graphs_at_the_addresses_of_runs(regions: Path) -> None:
+    """Memory is allocated when the last region is known: work at other addresses fails. Runs of
+    regions that cannot be recorded start their steps."""
     words = ["--repeat", "3", "--warmup", "0"]
-    for environment, launches in (({}, 2), ({"STANDIN_FAILS": "cudaStreamBeginCapture"}, 0)):
-        done = ran(layer, *words, STANDIN_SAYS="1", **environment)
-        assert done.returncode == 0 and (GPU or done.stderr.count("launched") == launches)
+    for fails, captured, run in (
+        ("", [1, 2, 3], ["launched"] * 3),
+        ("cudaStreamBeginCapture", [], ["started"] * 6),
+    ):
+        done = ran(regions, *words, STANDIN_SAYS="1", STANDIN_FAILS=fails)
+        assert done.returncode == 0, done.stderr
+        said = [line.split() for line in done.stderr.splitlines()]
+        events = [event for event, _ in said]
+        first = events.index("uploaded")
+        assert [int(n) for event, n in said if event == "captured"] == captured
+        assert events[:first].count("started") == 6  # every call once: libraries load kernels
+        in_runs = [event for event in events[first:] if event not in ("uploaded", "downloaded")]
+        assert in_runs == run * 3
 
 
 @pytest.mark.skipif(GPU, reason="the stand-in fails on demand")
@@ -213,6 +247,7 @@ def test_later_runs_launch_the_graph_and_are_right(layer: Path) -> None:
         ("cudnnSoftmaxForward", "cuDNN: CUDNN_STATUS_BAD_PARAM"),
         ("cudaMalloc", "CUDA: out of memory"),
         ("cudaMemcpyAsync", "CUDA: unknown error"),
+        ("cudaGraphLaunch", "CUDA: unknown error"),
     ],
 )
 def test_what_fails_is_named(call: str, said: str, layer: Path) -> None:
@@ -224,13 +259,14 @@ def test_what_fails_is_named(call: str, said: str, layer: Path) -> None:
 def test_a_failed_region_spoils_no_other(
     library: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call that fails in the second of two regions ends the run; later runs are right. It is in
-    the first run: the others launch what that one recorded."""
+    """A call that fails in the second of two regions ends the run; later runs are right. The regions
+    are not recorded: what is recorded is launched by one call."""
     rows = [("MatMul", "x w", "c"), ("Ceil", "c", "d"), ("Softmax", "d", "y")]
     each = part("two", rows, {"x": [2, 12]}, {"w": draw(12, 12)})
     onnx.save(each.model, tmp_path / "two.onnx")
     made = compiled(tmp_path / "out", tmp_path / "two.onnx", library)
     assert [r["backend"] for r in made["regions"]] == ["cudnn", "cudnn"]
+    monkeypatch.setenv("STANDIN_FAILS", "cudaStreamBeginCapture")
     loaded = Bundle(tmp_path / "out").load()
     for fails in (True, False, False):
         monkeypatch.setenv("STANDIN_FAILS", "cudnnSoftmaxForward" if fails else "")

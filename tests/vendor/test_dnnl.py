@@ -383,5 +383,8 @@ def test_states_are_shared_and_made_of_constants() -> None:
     one = c.state("aot_dnnl_open", release="aot_dnnl_close", slots=3)
     assert one == c.state("aot_dnnl_open", release="aot_dnnl_close", slots=3)
     assert len(c.states) == 1
+    whole = c.state("aot_dnnl_open", one, release="aot_dnnl_close", slots=1, last=True)
+    c.state("aot_dnnl_close", whole, release="aot_dnnl_close", slots=1)
+    assert [s.last for s in c.states] == [False, True, True]
     with pytest.raises(BackendError, match="is not constant"):
         c.state("aot_dnnl_conv", c.temp((2,), F32), release="aot_dnnl_release", slots=3)

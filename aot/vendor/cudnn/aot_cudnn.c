@@ -61,27 +61,21 @@ static bool made(void **slots, size_t bytes) {
 
 /* -- Sessions ---------------------------------------------------------------------------------- */
 
+/* What cudaMalloc aligns to, and the workspace that NVIDIA recommends for cuBLAS on recent GPUs. */
+enum { ALIGN = 256, BLAS_BYTES = 32 << 20 };
+
+/* The values of all regions, which run one after the other, and behind them the workspace of all
+ * steps are one block, made when the last region is known: graphs keep the addresses. */
 typedef struct {
     cudaStream_t stream;
     cudnnHandle_t dnn;
     cublasHandle_t blas;
-    char *memory;    /* of the values of all regions, which run one after the other */
-    char *workspace; /* of algorithms */
+    char *memory, *workspace;
     size_t memory_bytes, workspace_bytes;
 } gpu;
 
-/* Makes a block at least so large; its contents are lost. */
-static bool grown(char **block, size_t *held, size_t bytes) {
-    if (bytes <= *held)
-        return true;
-    if (*block != NULL && !CUDA(cudaFree, *block))
-        return false;
-    *block = NULL;
-    *held = 0;
-    if (!CUDA(cudaMalloc, (void **)block, bytes))
-        return false;
-    *held = bytes;
-    return true;
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
 }
 
 aot_status aot_cudnn_open(void **session) {
@@ -102,7 +96,6 @@ void aot_cudnn_close(void **session) {
     if (g->dnn != NULL)
         (void)cudnnDestroy(g->dnn);
     (void)cudaFree(g->memory);
-    (void)cudaFree(g->workspace);
     if (g->stream != NULL)
         (void)cudaStreamDestroy(g->stream);
     free(g);
@@ -162,8 +155,6 @@ typedef struct step {
 typedef struct {
     gpu *g;
     step *first, *last;
-    cudaGraphExec_t graph;
-    bool tried; /* whether the first run is over */
 } region;
 
 static const float one = 1.0F, zero = 0.0F;
@@ -232,8 +223,10 @@ static bool described(step *s, gpu *g, const aot_cudnn_step_params *p) {
         CUDNN_ACTIVATION_SIGMOID, CUDNN_ACTIVATION_RELU, CUDNN_ACTIVATION_TANH,
         CUDNN_ACTIVATION_CLIPPED_RELU, CUDNN_ACTIVATION_ELU};
     const int32_t rows[4] = {1, p->a[1], 1, 1};
-    if (p->kind == PRODUCT)
+    if (p->kind == PRODUCT) {
+        s->workspace = BLAS_BYTES;
         return true;
+    }
     if (!tensor(&s->a, p->a, p->a_stride) || !tensor(&s->y, p->y, p->y_stride))
         return false;
     if (p->kind <= ROOT)
@@ -256,14 +249,12 @@ aot_status aot_cudnn_region(void **slots, void **session, const aot_cudnn_region
     if (!made(slots, sizeof(region)))
         return AOT_VENDOR;
     ((region *)slots[0])->g = g;
-    return status_of(grown(&g->memory, &g->memory_bytes, (size_t)p->bytes));
+    g->memory_bytes = larger(g->memory_bytes, ((size_t)p->bytes + ALIGN - 1) / ALIGN * ALIGN);
+    return AOT_OK;
 }
 
 void aot_cudnn_region_release(void **slots) {
-    region *r = (region *)slots[0];
-    if (r != NULL && r->graph != NULL)
-        (void)cudaGraphExecDestroy(r->graph);
-    free(r);
+    free(slots[0]);
     slots[0] = NULL;
 }
 
@@ -283,8 +274,9 @@ aot_status aot_cudnn_step(void **slots, void **owner, void **a, void **b, void *
     else
         r->first = s;
     r->last = s;
-    if (!described(s, r->g, p) || !grown(&r->g->workspace, &r->g->workspace_bytes, s->workspace))
+    if (!described(s, r->g, p))
         return AOT_VENDOR;
+    r->g->workspace_bytes = larger(r->g->workspace_bytes, s->workspace);
     failed_node = NULL;
     return AOT_OK;
 }
@@ -384,20 +376,51 @@ static bool all_started(const region *r) {
     return true;
 }
 
-/* Records the steps as a graph; where the libraries cannot, runs go on to start them one by one. */
-static void record(region *r) {
+/* Makes the block of memory, all zero, and gives cuBLAS its workspace, which cuBLAS would allocate
+ * itself while it is recorded. cuBLAS and cuDNN keep nothing there from call to call. */
+static bool settled(gpu *g) {
+    const size_t bytes = g->memory_bytes + g->workspace_bytes;
+    if (g->memory != NULL)
+        return true;
+    if (!CUDA(cudaMalloc, (void **)&g->memory, bytes))
+        return false;
+    g->workspace = g->memory + g->memory_bytes;
+    return CUDA(cudaMemsetAsync, g->memory, 0, bytes, g->stream) &&
+           (g->workspace_bytes == 0 ||
+            BLAS(cublasSetWorkspace, g->blas, g->workspace, g->workspace_bytes));
+}
+
+/* Records the steps as a graph; where the libraries cannot, runs start them one by one. */
+static void record(const region *r, cudaGraphExec_t *made) {
     cudaGraph_t graph = NULL;
     if (cudaStreamBeginCapture(r->g->stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess) {
         const bool complete = all_started(r);
         const bool ended = cudaStreamEndCapture(r->g->stream, &graph) == cudaSuccess;
-        if (!complete || !ended ||
-            cudaGraphInstantiateWithFlags(&r->graph, graph, 0) != cudaSuccess)
-            r->graph = NULL;
+        if (!complete || !ended || cudaGraphInstantiateWithFlags(made, graph, 0) != cudaSuccess)
+            *made = NULL;
         if (graph != NULL)
             (void)cudaGraphDestroy(graph);
     }
     (void)cudaGetLastError();
     failed_call = failed_node = NULL;
+}
+
+aot_status aot_cudnn_graph(void **graph, void **slots) {
+    const region *r = (const region *)slots[0];
+    cudaGraphExec_t made = NULL;
+    /* The constants, which the default stream copies, may still be on their way. */
+    if (!settled(r->g) || !CUDA(cudaStreamSynchronize, NULL) || !all_started(r) ||
+        !CUDA(cudaStreamSynchronize, r->g->stream))
+        return AOT_VENDOR;
+    record(r, &made);
+    graph[0] = made;
+    return AOT_OK;
+}
+
+void aot_cudnn_graph_release(void **graph) {
+    if (graph[0] != NULL)
+        (void)cudaGraphExecDestroy((cudaGraphExec_t)graph[0]);
+    graph[0] = NULL;
 }
 
 aot_status aot_cudnn_upload(void **slots, const void *from, const aot_cudnn_upload_params *p) {
@@ -406,16 +429,11 @@ aot_status aot_cudnn_upload(void **slots, const void *from, const aot_cudnn_uplo
                           cudaMemcpyHostToDevice, g->stream));
 }
 
-aot_status aot_cudnn_run(void **slots) {
-    region *r = (region *)slots[0];
-    if (r->graph != NULL)
-        return status_of(CUDA(cudaGraphLaunch, r->graph, r->g->stream));
-    if (!all_started(r))
-        return AOT_VENDOR;
-    if (!r->tried)
-        record(r);
-    r->tried = true;
-    return AOT_OK;
+aot_status aot_cudnn_run(void **graph, void **slots) {
+    const region *r = (const region *)slots[0];
+    return status_of(graph[0] == NULL
+                         ? all_started(r)
+                         : CUDA(cudaGraphLaunch, (cudaGraphExec_t)graph[0], r->g->stream));
 }
 
 aot_status aot_cudnn_download(void **slots, void *to, const aot_cudnn_download_params *p) {

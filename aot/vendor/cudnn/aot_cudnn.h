@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Calls of cuDNN and cuBLAS. Values inside a region live in memory of the GPU, at offsets that
- * were planned when the model was compiled. NAME_init makes descriptors, chooses algorithms and
- * copies the weights to the GPU. The first run starts the steps of a region one after the other
- * and then records them as a CUDA graph, which later runs launch. */
+ * were planned when the model was compiled. NAME_init makes descriptors, chooses algorithms, copies
+ * the weights to the GPU, starts the steps of each region once and records them as a CUDA graph,
+ * which runs launch. */
 #ifndef AOT_CUDNN_H
 #define AOT_CUDNN_H
 
@@ -59,6 +59,12 @@ aot_status aot_cudnn_step(void **step, void **region, void **a, void **b, void *
                           const void *node, const aot_cudnn_step_params *p);
 void aot_cudnn_step_release(void **step);
 
+/* The CUDA graph of a region, slot 0, made when all regions and steps are; NULL where the libraries
+ * cannot be recorded. The steps run once before, since libraries load kernels at their first use.
+ */
+aot_status aot_cudnn_graph(void **graph, void **region);
+void aot_cudnn_graph_release(void **graph);
+
 /* In a run: copies to the GPU, all steps, copies from it, which await what came before. */
 typedef struct {
     int64_t at;
@@ -66,7 +72,7 @@ typedef struct {
 } aot_cudnn_upload_params;
 typedef aot_cudnn_upload_params aot_cudnn_download_params;
 aot_status aot_cudnn_upload(void **region, const void *from, const aot_cudnn_upload_params *p);
-aot_status aot_cudnn_run(void **region);
+aot_status aot_cudnn_run(void **graph, void **region);
 aot_status aot_cudnn_download(void **region, void *to, const aot_cudnn_download_params *p);
 
 /* Says on stderr which call of which library failed for a node. */

@@ -152,6 +152,9 @@ def on_the_gpu(c: Recorder, region: RegionView) -> None:
         steps.node = m.root.onnx_name
         _LOWERINGS[pattern.name][0](steps, m)
     c.covers([m for _, m in region.matches])
-    c.call("aot_cudnn_run", steps.region, status=True)
+    graph = c.state(
+        "aot_cudnn_graph", steps.region, release="aot_cudnn_graph_release", slots=1, last=True
+    )
+    c.call("aot_cudnn_run", graph, steps.region, status=True)
     for value in region.outputs:
         c.call("aot_cudnn_download", steps.region, value, steps.moved(value), status=True)

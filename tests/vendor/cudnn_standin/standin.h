@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,8 @@ typedef struct work {
     void (*run)(const struct work *);
     const float *a, *b, *z, *bias;
     float *y;
+    const void *space; /* of `space_bytes`, as large as the library wants it */
+    size_t space_bytes;
     float alpha, beta;
     struct cudnnTensorStruct *ad, *bd, *yd;
     int number, m, n, k, ta, tb, lda, ldb, ldc, batch;
@@ -39,12 +42,15 @@ struct cudnnContext {
 };
 struct cublasContext {
     cudaStream_t stream;
+    void *space;
+    size_t space_bytes;
 };
 
 /* Whether the environment says that this call fails. */
 bool standin_fails(const char *call);
 
-/* Does the work, or keeps it where the stream is captured. */
+/* Does the work, or keeps it where the stream is captured. Work at addresses that the GPU has not
+ * (any more) is left, and the next cudaStreamSynchronize fails. */
 void standin_put(cudaStream_t stream, work w);
 
 #endif

@@ -124,6 +124,10 @@ static bool conv_fits(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
            w->n[0] % c->groups == 0 &&
            extents(x->n + 2, y->n + 2, w->n + 2, c->pad, c->stride, c->dilation);
 }
+/* Bytes of workspace; more for larger windows. */
+static size_t space_of(cudnnFilterDescriptor_t w) {
+    return 4096 * (size_t)w->n[2];
+}
 cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t h, cudnnTensorDescriptor_t x,
                                                      cudnnFilterDescriptor_t w,
                                                      cudnnConvolutionDescriptor_t c,
@@ -146,7 +150,7 @@ cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t h, cudnnTens
                                                       cudnnConvolutionFwdAlgo_t algo,
                                                       size_t *bytes) {
     (void)h;
-    *bytes = 4096;
+    *bytes = space_of(w);
     return ok(conv_fits(x, w, c, y) && c->math == CUDNN_FMA_MATH &&
               algo == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM);
 }
@@ -207,11 +211,18 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t h, const void *alpha,
     (void)alpha;
     (void)algo;
     (void)beta;
-    standin_put(
-        h->stream,
-        (work){.run = convolve, .a = x, .b = w, .y = y, .ad = xd, .yd = yd, .w = wd, .conv = c});
+    standin_put(h->stream, (work){.run = convolve,
+                                  .a = x,
+                                  .b = w,
+                                  .y = y,
+                                  .space = space,
+                                  .space_bytes = bytes,
+                                  .ad = xd,
+                                  .yd = yd,
+                                  .w = wd,
+                                  .conv = c});
     return ok(!standin_fails(__func__) && conv_fits(xd, wd, c, yd) && space != NULL &&
-              bytes >= 4096);
+              bytes >= space_of(wd));
 }
 cudnnStatus_t cudnnConvolutionBiasActivationForward(
     cudnnHandle_t h, const void *alpha1, cudnnTensorDescriptor_t xd, const void *x,
@@ -228,13 +239,15 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(
                                   .bias = bias,
                                   .z = *factor == 0.0F ? NULL : z,
                                   .y = y,
+                                  .space = space,
+                                  .space_bytes = bytes,
                                   .ad = xd,
                                   .yd = yd,
                                   .w = wd,
                                   .conv = c,
                                   .number = 1});
     return ok(!standin_fails(__func__) && conv_fits(xd, wd, c, yd) && space != NULL &&
-              bytes >= 4096 && same(zd, yd) && bd->n[1] == yd->n[1] &&
+              bytes >= space_of(wd) && same(zd, yd) && bd->n[1] == yd->n[1] &&
               act->mode == CUDNN_ACTIVATION_RELU);
 }
 
