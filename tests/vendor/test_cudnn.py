@@ -259,8 +259,8 @@ def test_what_fails_is_named(call: str, said: str, layer: Path) -> None:
 def test_a_failed_region_spoils_no_other(
     library: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call that fails in the second of two regions ends the run; later runs are right. The regions
-    are not recorded: what is recorded is launched by one call."""
+    """A call that fails in the second of two regions ends the run; later runs are right. Regions are
+    not recorded: what is recorded is launched by one call."""
     rows = [("MatMul", "x w", "c"), ("Ceil", "c", "d"), ("Softmax", "d", "y")]
     each = part("two", rows, {"x": [2, 12]}, {"w": draw(12, 12)})
     onnx.save(each.model, tmp_path / "two.onnx")
