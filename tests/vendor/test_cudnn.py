@@ -259,7 +259,7 @@ def test_what_fails_is_named(call: str, said: str, layer: Path) -> None:
 def test_a_failed_region_spoils_no_other(
     library: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call that fails in the second of two regions ends the run; later runs are right. Regions are
+    """A call that fails in the second region ends the run; later runs are right. Regions are
     not recorded: what is recorded is launched by one call."""
     rows = [("MatMul", "x w", "c"), ("Ceil", "c", "d"), ("Softmax", "d", "y")]
     each = part("two", rows, {"x": [2, 12]}, {"w": draw(12, 12)})
