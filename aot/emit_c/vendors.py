@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aot.emit_c import ctext
 from aot.emit_c.regions import VendorParts, regions_by_vendor, standing_in, without
-from aot.emit_c.resources import runtime_c
+from aot.emit_c.resources import cmake, runtime_c
 from aot.emit_c.weights import content_path
 from aot.errors import BackendError, InternalError
 from aot.ir.program import Program
@@ -116,6 +116,7 @@ def vendors_of(
         find = f"cmake/find_{ctext.ident(backend.name)}.cmake" if backend.find else ""
         if find:
             files[find] = _read(backend, backend.find)
+            files["cmake/vendors.cmake"] = (cmake() / "vendors.cmake").read_bytes()
         link = ctext.cmake_target(backend.link) if backend.link else ""
         made = Vendor(own[backend.name], tuple(sources), link, find, backend.hint)
         each.append(replace(made, definitions=backend.definitions, memory=backend.memory))
@@ -282,14 +283,11 @@ def _find(v: Vendor) -> str:
     advice = " ".join(map(ctext.plain, textwrap.wrap(v.hint, ctext.MAX_COMMENT))).replace("$", "")
     vendor = ctext.ident(v.parts.vendor)
     instead = "" if v.parts.reason else f" Or -D{switch(vendor)}=OFF: portable C instead."
-    included = f'  include("${{CMAKE_CURRENT_LIST_DIR}}/{v.find}")\n'
     if not v.link:
-        return included
+        return f'  include("${{CMAKE_CURRENT_LIST_DIR}}/{v.find}")\n'
     first = re.sub(r"[^A-Za-z0-9_./ +-]", "_", v.parts.first)
     return f"""\
-  set(aot_vendor_why "its library was not found.")
-{included}  if(NOT TARGET {v.link})
-    message(FATAL_ERROR "vendor {vendor}: ${{aot_vendor_why}} It computes node {first} and maybe "
-      "others. {advice}{instead}")
-  endif()
+  include("${{CMAKE_CURRENT_LIST_DIR}}/cmake/vendors.cmake")
+  aot_find_vendor({vendor} {v.link}
+    "It computes node {first} and maybe others. {advice}{instead}")
 """

@@ -318,10 +318,9 @@ class Call:
 class State:
     """What a vendor's library keeps between runs: made by NAME_init, gone with NAME_shutdown.
 
-    `create` is the call `create(void **slots, args..., params)` that returns an aot_status;
-    its arguments are constants and states made earlier. `slots` pointers of the context, all NULL
-    at first, are the object's; `release(void **slots)` undoes even a `create` that failed. Objects
-    that are `last` are made after all others.
+    `create(void **slots, args..., params)` returns an aot_status; its arguments are constants and
+    states made earlier. `slots` pointers of the context, all NULL at first, are the object's;
+    `release(void **slots)` undoes even a `create` that failed. `last` ones are made after others.
     """
 
     name: str

@@ -293,34 +293,32 @@ class Recorder:
         """An object of the vendor's library, to be passed to calls and to later states.
 
         `create(void **slots, operands...)` runs in NAME_init and returns an aot_status,
-        `release(void **slots)` in NAME_shutdown. Operands are constants, states and params.
-        Equal requests give one object. One that is `last`, or gets one that is, is made when all
-        regions have made theirs. Raises BackendError for operands that a run computes.
+        `release(void **slots)` in NAME_shutdown. Operands are constants, states and params. Equal
+        requests give one object; one that is `last`, or gets such a one, is made after all others.
+        Raises BackendError for operands that a run computes.
         """
         args, params = self._arguments(create, operands)
         for arg in args:
             if isinstance(arg, Arg) and self.tensors[arg.tensor].role is not Role.CONST:
                 raise BackendError(f"{create}: {arg.tensor} is not constant")
         last = last or any(s.last and StateArg(s.name) in args for s in self.states)
-        origin, file = self._origin, self._file(create, header)
         made = Call(
             create,
             tuple(args),
             params,
-            origin,
+            self._origin,
             backend=self._backend,
             region=self._region,
-            header=file,
+            header=self._file(create, header),
             status=True,
         )
         for known in self.states:
             # An object belongs to no node and no region: all that want the same one share it.
-            same = replace(known.create, origin=origin, region=self._region)
+            same = replace(known.create, origin=self._origin, region=self._region)
             if (same, known.slots) == (made, slots):
                 return StateHandle(known.name)
-        name = f"{self._backend}_{len(self.states)}"
-        self.states.append(State(name, slots, made, release, last))
-        return StateHandle(name)
+        self.states.append(State(f"{self._backend}_{len(self.states)}", slots, made, release, last))
+        return StateHandle(self.states[-1].name)
 
     def attach(self, path: str, content: bytes) -> None:
         """Add a file to the bundle that no code needs: listings, reports.

@@ -261,8 +261,8 @@ OLD, NEW = "dnnl_convolution_forward_desc_init", "dnnl_convolution_forward_primi
     [
         ("1.7", OLD, "the oneDNN 1.7 in"),
         ("2.6", OLD, ""),
-        ("2.6", NEW, f"has no {OLD}, but"),
-        ("3.2", OLD, f"has no {NEW}, but"),
+        ("2.6", NEW, f"has no {OLD}: it is another version"),
+        ("3.2", OLD, f"has no {NEW}: it is another version"),
         ("3.2", f"/* GNU ld script */ INPUT ({NEW}.a)", ""),
         ("4.0", NEW, "the oneDNN 4.0 in"),
     ],

@@ -26,6 +26,8 @@ if(NOT TARGET ArmCompute::ArmCompute)
         string(REGEX REPLACE "clang([^/]*)$" "clang++\\1" CMAKE_CXX_COMPILER "${CMAKE_CXX_COMPILER}")
       endif()
       enable_language(CXX)
+      set(aot_vendor_symbols "${ARM_COMPUTE_LIBRARY}|NEElementwiseMin"
+        "${ARM_COMPUTE_LIBRARY}|NEDepthwiseConvolutionLayer")
       add_library(ArmCompute::ArmCompute INTERFACE IMPORTED GLOBAL)
       set_target_properties(ArmCompute::ArmCompute PROPERTIES
         INTERFACE_INCLUDE_DIRECTORIES "${ACL_INCLUDE_DIR};${ACL_INCLUDE_DIR}/.."

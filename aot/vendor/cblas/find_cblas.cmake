@@ -7,15 +7,8 @@ if(NOT TARGET CBLAS::cblas)
   find_library(CBLAS_LIBRARY NAMES openblas blis cblas HINTS ${cblas_ROOT} ENV cblas_ROOT
     PATH_SUFFIXES lib lib64)
   mark_as_advanced(CBLAS_INCLUDE_DIR CBLAS_LIBRARY)
-  # Some are built without the C interface. A linker script names the library, and is taken.
   if(CBLAS_INCLUDE_DIR AND CBLAS_LIBRARY)
-    file(STRINGS "${CBLAS_LIBRARY}" cblas_line LIMIT_COUNT 1
-      REGEX "cblas_sgemm|(GROUP|INPUT) *[(]")
-    if(NOT cblas_line)
-      set(aot_vendor_why "${CBLAS_LIBRARY} has no cblas_sgemm.")
-    endif()
-  endif()
-  if(CBLAS_INCLUDE_DIR AND CBLAS_LIBRARY AND cblas_line)
+    set(aot_vendor_symbols "${CBLAS_LIBRARY}|cblas_sgemm") # some are built without the C interface
     add_library(CBLAS::cblas UNKNOWN IMPORTED)
     set_target_properties(CBLAS::cblas PROPERTIES IMPORTED_LOCATION "${CBLAS_LIBRARY}"
       INTERFACE_INCLUDE_DIRECTORIES "${CBLAS_INCLUDE_DIR}")

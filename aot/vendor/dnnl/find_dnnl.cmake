@@ -25,20 +25,12 @@ if(NOT TARGET DNNL::dnnl)
         set(aot_vendor_why
           "the oneDNN ${dnnl_version} in ${dnnl_prefix} does not fit (needs 2.6 or newer, below 4).")
       endif()
-      # Headers of one version beside a library of another, or one that was built without operators,
-      # else end in errors of the linker. A linker script names the library, and is taken.
       set(dnnl_symbol dnnl_convolution_forward_primitive_desc_create)
       if(dnnl_version VERSION_LESS 3)
         set(dnnl_symbol dnnl_convolution_forward_desc_init)
       endif()
       if(dnnl_fits AND DNNL_LIBRARY)
-        file(STRINGS "${DNNL_LIBRARY}" dnnl_line LIMIT_COUNT 1
-          REGEX "${dnnl_symbol}|(GROUP|INPUT) *[(]")
-        if(NOT dnnl_line)
-          set(dnnl_fits OFF)
-          set(aot_vendor_why
-            "${DNNL_LIBRARY} has no ${dnnl_symbol}, but ${DNNL_INCLUDE_DIR} is oneDNN ${dnnl_version}.")
-        endif()
+        set(aot_vendor_symbols "${DNNL_LIBRARY}|${dnnl_symbol}")
       endif()
       break()
     endif()
