@@ -316,11 +316,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a vendor's library keeps between runs: made by NAME_init, gone with NAME_shutdown.
+    """What a vendor keeps between runs: made by NAME_init, `last` ones after all others.
 
-    `create(void **slots, args..., params)` returns an aot_status; its arguments are constants and
-    states made earlier. `slots` pointers of the context, all NULL at first, are the object's;
-    `release(void **slots)` undoes even a `create` that failed. `last` ones are made after others.
+    `create(void **slots, args..., params)` returns a status; args are constants and earlier states.
+    NAME_shutdown calls `release(void **slots)`, of `slots` pointers, NULL at first, in any case.
     """
 
     name: str
