@@ -434,6 +434,12 @@ def _complaint(stdout: str, stderr: str) -> list[str]:
     return ["  " + s[:240] for s in (errors[:4] or lines[-4:])]
 
 
+def scratch(out: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder that goes away, inside OUT: nothing is written elsewhere unless OUT is read-only."""
+    inside = os.access(out, os.W_OK | os.X_OK)
+    return tempfile.TemporaryDirectory(prefix=".aotc-", dir=out if inside else None)
+
+
 def read_json(path: Path, what: str) -> dict[str, Any]:
     """A JSON object that aotc wrote earlier; AotError if it is missing or damaged."""
     if not os.path.isfile(path):  # False for names that no file can have

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import signal
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from aot.errors import shell_word
+from aot.errors import AotError, shell_word
+from aot.tools.build import scratch
 
 #: Bits of the Configurable Fault Status Register of Arm Cortex-M.
 _CFSR = {
@@ -48,6 +50,15 @@ _MCAUSE = (
     "store page fault",
 )
 _ILLEGAL = 2
+
+
+def failure(program: str, code: int, stderr: str) -> str:
+    """One sentence about a program that failed."""
+    said = [line for line in stderr.strip().splitlines() if line.strip()]
+    if code < 0:
+        text = f"{program} was killed by signal {-code} ({signal.Signals(-code).name})"
+        return f"{text}: {said[0]}" if said else text
+    return f"{program} failed: {said[-1] if said else f'exit status {code}'}"
 
 
 def fault_text(report: str) -> str:
@@ -91,11 +102,13 @@ def status_text(report: str, header: Path) -> str:
 VENDOR_ERROR = "a vendor library reported an error"
 
 
-def of_vendor(manifest: Mapping[str, Any], built: Path, stderr: str) -> tuple[str, str]:
+def of_vendor(
+    manifest: Mapping[str, Any], built: Path, stderr: str, traced: Callable[[str], object]
+) -> tuple[str, str]:
     """(whose error stopped the program, what to do), of the bundle in `built`; "" if it was none.
 
-    A vendor's own line on `stderr` begins with its name; without one, nodes say where its regions
-    begin.
+    A vendor's own line on `stderr` begins with its name. Without one, a node says where the region
+    begins that fails again while `traced(folder)` runs, or where all do if none does.
     """
     if VENDOR_ERROR not in stderr:
         return "", ""
@@ -104,8 +117,27 @@ def of_vendor(manifest: Mapping[str, Any], built: Path, stderr: str) -> tuple[st
         if call["region"] >= 0:
             first.setdefault(call["backend"], {}).setdefault(call["region"], call["nodes"][0])
     own = [line for line in stderr.splitlines() if line.split(":")[0] in first]
-    begun = (f"{v} (regions that begin at {', '.join(n.values())})" for v, n in first.items())
+    several = not own and sum(map(len, first.values())) > 1
+    last = _last_call(built, traced) if several else None
+    failed = [] if last is None else [c for c in manifest["nodes"][last + 1 :] if c["region"] >= 0]
+    # The call that comes next is in the region that failed.
+    first = {c["backend"]: {0: first[c["backend"]][c["region"]]} for c in failed[:1]} or first
+    begun = (f"{v} (region that begins at {' or '.join(n.values())})" for v, n in first.items())
     option = " ".join(f"-DAOT_{vendor.upper()}=OFF" for vendor in first)
     out = shell_word(str(built))
-    hint = f"`cmake {option} {out}`, built again, is portable C; --offload-limit N finds the region"
+    hint = f"`cmake {option} {out}`, built again, is portable C"
     return own[-1] if own else "; ".join(begun), hint
+
+
+def _last_call(out: Path, traced: Callable[[str], object]) -> int | None:
+    """The last call that is made while `traced(folder)` runs, which leaves a file of each there,
+    before a vendor fails; None if none does.
+    """
+    with scratch(out) as place:
+        try:
+            traced(place)
+        except AotError as error:
+            if VENDOR_ERROR in error.what:
+                calls = (int(f.name.partition("_")[0]) for f in Path(place).glob("*_*.bin"))
+                return max(calls, default=-1)
+        return None

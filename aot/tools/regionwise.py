@@ -15,10 +15,10 @@ from typing import Any
 from aot.errors import UnsupportedError, shell_word
 from aot.ir.graph_nodes import Array
 from aot.target import load_target
-from aot.tools.build import build, cache_value, configure, find_tools
+from aot.tools.build import build, cache_value, configure, find_tools, scratch
 from aot.tools.compare import Difference, Tolerance, compare
 from aot.tools.layerwise import QUANTISED, Key, chained, dumped, stored_array
-from aot.tools.run import Built, Spec, execute, scratch
+from aot.tools.run import Built, Spec, execute
 
 #: The folder in OUT where the bundle is built without its vendors.
 FOLDER = "portable"

@@ -7,9 +7,7 @@ import json
 import math
 import os
 import re
-import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +22,9 @@ from aot.ir.graph_nodes import Array
 from aot.npz import read_npy, read_npz, write_bytes, write_npy, write_npz
 from aot.shapes.dynamic.input_dims import padded
 from aot.tools import emulate
-from aot.tools.build import read_json
+from aot.tools.build import build, read_json, scratch
 from aot.tools.elf_image import explain_fault
-from aot.tools.faults import of_vendor
+from aot.tools.faults import failure, of_vendor
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,17 +219,15 @@ def start(
         text = failure(f"{program}{by}", done.returncode, done.stderr)
         if built.board:
             text = explain_fault(text, program, built.out / "bundle" / "src")
-        raise AotError(text, *of_vendor(built.manifest, built.out, done.stderr))
+
+        def traced(place: str) -> None:
+            if not suffix:  # else this is the trace program
+                build(built.out, f"{built.name}-trace")
+                trace = os.path.relpath(place, folder or Path())
+                start(built, [*arguments, "--trace", trace], "-trace", folder)
+
+        raise AotError(text, *of_vendor(built.manifest, built.out, done.stderr, traced))
     return done.stdout
-
-
-def failure(program: str, code: int, stderr: str) -> str:
-    """One sentence about a program that failed."""
-    said = [line for line in stderr.strip().splitlines() if line.strip()]
-    if code < 0:
-        text = f"{program} was killed by signal {-code} ({signal.Signals(-code).name})"
-        return f"{text}: {said[0]}" if said else text
-    return f"{program} failed: {said[-1] if said else f'exit status {code}'}"
 
 
 def execute(built: Built, arrays: Sequence[Array], trace: Path | None = None) -> list[Array]:
@@ -311,12 +307,6 @@ def at_bound(array: Array, spec: Spec) -> Array:
     The elements are not spread along the axes. Unchanged if the tensor has no dynamic axes.
     """
     return padded(array, spec.shape) if spec.dynamic_axes else array
-
-
-def scratch(out: Path) -> tempfile.TemporaryDirectory[str]:
-    """A folder that goes away, inside OUT: nothing is written elsewhere unless OUT is read-only."""
-    inside = os.access(out, os.W_OK | os.X_OK)
-    return tempfile.TemporaryDirectory(prefix=".aotc-", dir=out if inside else None)
 
 
 def read_raw(path: Path, spec: Spec, step: int = 0, steps: int = 1) -> Array:

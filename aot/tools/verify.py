@@ -20,7 +20,7 @@ from aot.ir.value_traits import Converts
 from aot.load.inputs import user_inputs
 from aot.ops.registry import load_all
 from aot.options import Options
-from aot.tools.build import RECORD, build, read_json
+from aot.tools.build import RECORD, build, read_json, scratch
 from aot.tools.compare import Difference, Tolerance, compare
 from aot.tools.growth import Growth, explained, grown
 from aot.tools.layerwise import (
@@ -40,7 +40,7 @@ from aot.tools.levelwise import compare_levels
 from aot.tools.record import file_digest, options_of
 from aot.tools.reference import CannotRun, Reference, compiled_part, open_reference
 from aot.tools.regionwise import build_portable, compare_regions
-from aot.tools.run import Built, Spec, execute, scratch, stream
+from aot.tools.run import Built, Spec, execute, stream
 from aot.tools.samples import random_samples, read_samples
 from aot.tools.value_conversion import Converted
 
