@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products with constant weights narrower than float32, as aot_gemm_f32_narrow.h reads them."""
+"""Products with constant weights narrower than float32, as aot_gemm_f32_narrow.h reads them; of one
+row also aot_gemm_f32_narrow__dot.h.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,21 @@ from aot.ir.graph_nodes import Array
 from aot.ir.splits import Split
 from aot.ops.conv_pack import ceil_div, gemm_panels, pack_bias, panel_groups
 from aot.ops.conv_plan import TILES
+from aot.ops.quantised.conv_dot import suits
+from aot.ops.quantised.shapes import round_up
 from aot.vendor import Match, Recorder, ValueRef
 from aot.vendor.activations import NO_ACT, Act
 
 #: Values of the instance constant KIND.
-S4, S8, F16, BF16 = range(4)
+S4, S8, F16, BF16, S8_WORDS = range(5)
 #: Bytes of float32 weights from which no cache holds them.
 HUGE = 1 << 25
 #: Rows of a step by KIND.
-STEP = (8, 4, 2, 2)
-#: Rows of the weights that are widened at a time, about.
+STEP = (8, 4, 2, 2, 4)
+#: Rows of the weights that are widened at a time, about; also the most elements of x with one unit
+#: (AOT_NARROW_PART), of which the kernel keeps PART bytes (an aot_narrow_part).
 RUN = 256
+PART = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,13 @@ def _half_panels(w: Array, kind: int, vlen: int) -> Iterator[Array]:
 # -- the call ----------------------------------------------------------------------------------
 
 
+def by_dots(c: Recorder, rows: int) -> bool:
+    """Whether products of `rows` rows with weights of 8 bits or less sum integers: of one row, by
+    dot products of the CPU.
+    """
+    return rows == 1 and c.accuracy != "strict" and suits(c.target.simd, c.vlen, c.objective)
+
+
 def record_narrow(
     c: Recorder,
     m: Match,
@@ -109,21 +122,27 @@ def record_narrow(
     act: Act = NO_ACT,
 ) -> None:
     """Record m.y = act(x [.., k] · w + bias + r), with scratch (bytes) for the rows of weights
-    widened at a time; the result may replace `r` where that is not `x`.
+    widened at a time, or the digits of x; the result may replace `r` where that is not `x`.
     """
     p, o = TILES[c.vlen][-1]
     rows, group = math.prod(x.shape[:-1]), o * c.vlen
     run = max(RUN // w.block, 1) * w.block
     many = 0 if w.factors is None else w.factors.shape[1]
     width = min(o, ceil_div(w.n, c.vlen)) * c.vlen
+    instance = {"P": p, "O": o, "ACT": act.after, "KIND": w.kind, "FACTORS": many}
+    kernel = "aot_gemm_f32_narrow"
     # With vectors a single row is multiplied by what registers widen.
     scratch = 0 if rows == 1 and c.vlen > 1 else 4 * min(run, w.k + 7) * width
+    if w.kind in (S4, S8_WORDS) and by_dots(c, rows):
+        digits, kernel = 1 if c.accuracy == "fast" else 3, "aot_gemm_f32_narrow__dot"
+        instance["DIGITS"] = digits
+        scratch = digits * round_up(w.k, 16) + PART * ceil_div(w.k, min(w.block, RUN))
     steps, blocks = ceil_div(w.k, STEP[w.kind]), ceil_div(w.k, w.block)
     sizes = (4, 0, 4 * steps, 4 * many * blocks, 4, 4)
     moves = [(i, group * size) for i, size in enumerate(sizes) if size]
     down = [(0, 4 * w.n), (1, 4 * w.k), (5, 4 * w.n)]
     c.call(
-        "aot_gemm_f32_narrow",
+        kernel,
         m.y,
         x,
         c.const(w.data, "narrow"),
@@ -141,7 +160,7 @@ def record_narrow(
             alpha=act.alpha,
             beta=act.beta,
         ),
-        instance={"P": p, "O": o, "ACT": act.after, "KIND": w.kind, "FACTORS": many},
+        instance=instance,
         inplace=[(m.y, r)] if r is not None and r.ir is not x.ir else (),
         macs=rows * w.k * w.n,
         splits=[Split.pieces("n", w.n, moves, group), Split.rows_of_product(rows, down, p)],

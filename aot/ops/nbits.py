@@ -92,15 +92,18 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.b is None or m.b.shape == (m.N,), "a bias of another size"
 
 
-def steps(quantised: Array, bits: int) -> Array:
-    """Quantised values [k, n] in the kernel's steps: words of 8 values, or 4 rows less 128."""
+def steps(quantised: Array, kind: int) -> Array:
+    """Quantised values [k, n] in the kernel's steps of the kind S4, S8 or S8_WORDS."""
     k, n = quantised.shape
-    deep = 32 // bits
+    deep = narrow.STEP[kind]
     rows = np.zeros((ceil_div(k, deep), deep, n), np.uint32)
     rows.reshape(-1, n)[:k] = quantised
-    if bits == 8:
+    if kind == narrow.S8:
         return (rows ^ 128).astype(np.uint8).view(np.int8)
-    words: Array = np.bitwise_or.reduce(rows << 4 * np.arange(8, dtype=np.uint32)[:, None], axis=1)
+    shifts = np.arange(deep, dtype=np.uint32)
+    shifts = shifts % 4 * 8 + shifts // 4 * 4
+    flipped = rows if kind == narrow.S4 else rows ^ 128
+    words: Array = np.bitwise_or.reduce(flipped << shifts[:, None], axis=1)
     return words
 
 
@@ -112,10 +115,9 @@ def to_kernel(c: Recorder, m: Match) -> None:
     w = weights_of(m)
     zeros, n = w.zeros - np.float32(1 << (m.bits - 1)), m.N
     factors = [w.scales, zeros] if np.any(zeros) else [w.scales]
-    kind, data = (
-        narrow.S4 if m.bits == 4 else narrow.S8,
-        narrow.in_groups(steps(w.quantised, m.bits), n, c.vlen),
-    )
+    wide = narrow.S8_WORDS if narrow.by_dots(c, math.prod(m.x.shape[:-1])) else narrow.S8
+    kind = narrow.S4 if m.bits == 4 else wide
+    data = narrow.in_groups(steps(w.quantised, kind), n, c.vlen)
     stored = narrow.Narrow(kind, m.K, n, data, np.stack(factors, axis=1), m.block_size)
     narrow.record_narrow(c, m, m.x, stored, None if m.b is None else np.asarray(m.b.data))
 

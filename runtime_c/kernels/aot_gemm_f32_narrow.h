@@ -5,9 +5,12 @@
  * vectors (o = O, the last groups 2 or 1), and each group, W = o * V columns, in steps of 8, 4 or 2
  * rows, the last step filled up with zeros. A step has 32 bits per column. KIND says how:
  *
- * - S4: [W] words of 8 rows, the first one in the lowest four bits; 0..15 stand for -8..7.
+ * - S4: [W] words of 8 rows, rows 0..3 in the low and rows 4..7 in the high halves of the bytes
+ * from the lowest one on; 0..15 stand for -8..7.
  *
  * - S8: [4][W] bytes with sign.
+ *
+ * - S8_WORDS: [W] words of 4 rows, the first one in the lowest byte.
  *
  * - F16: [2][W] float16.
  *
@@ -29,7 +32,13 @@
 #include "aot_qvec.h"
 #endif
 
-enum { AOT_NARROW_S4 = 0, AOT_NARROW_S8 = 1, AOT_NARROW_F16 = 2, AOT_NARROW_BF16 = 3 };
+enum {
+    AOT_NARROW_S4 = 0,
+    AOT_NARROW_S8 = 1,
+    AOT_NARROW_F16 = 2,
+    AOT_NARROW_BF16 = 3,
+    AOT_NARROW_S8_WORDS = 4
+};
 
 typedef struct {
     int32_t m, n, k, block, run;
@@ -37,7 +46,8 @@ typedef struct {
     float alpha, beta;
 } aot_gemm_f32_narrow_params;
 
-#define AOT_NARROW_ROWS(KIND) ((KIND) == AOT_NARROW_S4 ? 8 : (KIND) == AOT_NARROW_S8 ? 4 : 2)
+#define AOT_NARROW_ROWS(KIND)                                                                      \
+    ((KIND) == AOT_NARROW_S4 ? 8 : (KIND) == AOT_NARROW_S8 || (KIND) == AOT_NARROW_S8_WORDS ? 4 : 2)
 
 /* V numbers of 16 bits at `p` as floats. */
 AOT_INLINE aot_vf aot_narrow_f16(const uint8_t *p) {
@@ -78,6 +88,15 @@ AOT_INLINE aot_vf aot_narrow_s8(const uint8_t *p) {
 #endif
 }
 
+/* Byte t of every lane, with sign. */
+AOT_INLINE aot_vf aot_narrow_byte(aot_vi v, int t) {
+#if AOT_VLEN == 1
+    return (float)(int8_t)((uint32_t)v >> 8 * t);
+#else
+    return aot_vi2f(v << (24 - 8 * t) >> 24);
+#endif
+}
+
 /* The even and the odd one of two bfloat16 in every lane. */
 AOT_INLINE aot_vf aot_narrow_bf16(aot_vi v, int odd) {
     const aot_vi high = aot_viset1(INT32_C(-65536));
@@ -99,7 +118,10 @@ AOT_INLINE aot_vf aot_narrow_vector(const uint8_t *w, ptrdiff_t c, int32_t width
         return aot_narrow_f16(w + 2 * at);
     }
     (void)memcpy(&v, w + 4 * c, sizeof v);
-    return KIND == AOT_NARROW_S4 ? aot_narrow_s4(v >> 4 * t) : aot_narrow_bf16(v, t);
+    if (KIND == AOT_NARROW_S4) {
+        return aot_narrow_s4(v >> (8 * (t & 3) + t / 4 * 4));
+    }
+    return KIND == AOT_NARROW_S8_WORDS ? aot_narrow_byte(v, t) : aot_narrow_bf16(v, t);
 }
 
 /* Rows first..first+rows-1 of a group (first divisible by block) as floats [rows][width], and what
@@ -125,7 +147,6 @@ AOT_INLINE void aot_narrow_widen(float *d, const uint8_t *w, const float *factor
 }
 
 #if AOT_VLEN > 1
-#define AOT_NARROW_AHEAD 1536 /* bytes: what DRAM delivers while it takes to answer */
 #define AOT_NARROW_EACH(F) F(0) F(1) F(2) F(3)
 #define AOT_NARROW_TOTAL(j) aot_vf t##j = aot_vload(bias + ((j) < N ? (j)*AOT_VLEN : 0));
 #define AOT_NARROW_SUMS(j) aot_vf a##j = aot_vzero(), b##j = aot_vzero();
@@ -173,7 +194,7 @@ AOT_INLINE void aot_narrow_row(float *y, const float *x, const uint8_t *w, const
                 s = last;
             }
             for (line = 0; line < 4 * N * AOT_VLEN; line += 64) {
-                AOT_PREFETCH_AHEAD(w, AOT_NARROW_AHEAD + line);
+                AOT_PREFETCH_AHEAD(w, AOT_STREAM_AHEAD + line);
             }
             AOT_NARROW_EACH(AOT_NARROW_PAIR)
         }
@@ -201,6 +222,25 @@ AOT_INLINE void aot_narrow_group(float *sums, const float *x, const uint8_t *w,
 }
 #endif
 
+/* What groups of columns have in common. */
+AOT_INLINE void aot_narrow_groups(aot_gemm_f32_group_args *g, const aot_gemm_f32_narrow_params *p) {
+    g->x_row = p->k;
+    g->y_row = p->n;
+    g->m = p->m;
+    g->act = p->act;
+    g->alpha = p->alpha;
+    g->beta = p->beta;
+}
+
+/* The group of `o` vectors of columns that begins at vector b. */
+AOT_INLINE void aot_narrow_columns(aot_gemm_f32_group_args *g, float *y, const float *r, int32_t n,
+                                   int32_t b, int32_t o) {
+    const int32_t left = n - b * AOT_VLEN, width = o * AOT_VLEN;
+    g->y = y + b * AOT_VLEN;
+    g->r = r != NULL ? r + b * AOT_VLEN : NULL;
+    g->cols = left < width ? left : width;
+}
+
 /* Instance: P, O the tile family (aot_tile_f32_run); ACT 0 if act is NONE or CLAMP; KIND; FACTORS.
  */
 AOT_INLINE void aot_gemm_f32_narrow(float *y, const float *x, const void *weights,
@@ -216,21 +256,13 @@ AOT_INLINE void aot_gemm_f32_narrow(float *y, const float *x, const void *weight
     aot_tile_f32_job j;
     int32_t b, o, t;
     aot_gemm_f32_job(&j, p->k, p->act, p->alpha, p->beta);
-    g.x_row = p->k;
-    g.y_row = p->n;
-    g.m = p->m;
-    g.act = p->act;
-    g.alpha = p->alpha;
-    g.beta = p->beta;
+    aot_narrow_groups(&g, p);
     for (b = 0; b < vecs; b += o) {
-        const int32_t left = p->n - b * AOT_VLEN;
         int32_t width;
         o = aot_tile_f32_group(b, vecs, O);
         width = o * AOT_VLEN;
         j.bias = bias + b * AOT_VLEN;
-        g.y = y + b * AOT_VLEN;
-        g.r = r != NULL ? r + b * AOT_VLEN : NULL;
-        g.cols = left < width ? left : width;
+        aot_narrow_columns(&g, y, r, p->n, b, o);
 #if AOT_VLEN > 1
         if (p->m == 1) {
             float sums[4 * AOT_VLEN];

@@ -22,6 +22,7 @@ from aot.ops.registry import load_all
 from aot.options import Options
 from aot.partition.claims import load_options
 from aot.pipeline import compile_model
+from aot.target import load_target
 from aot.vendor.cases import f32
 
 Arrays = dict[str, np.ndarray[Any, Any] | None]
@@ -324,6 +325,26 @@ def test_weights_of_few_bits_stay(tmp_path, rows, width, zeros):
     bundle = aot.compile(model, tmp_path)
     np.testing.assert_allclose(bundle.load()(inputs["x"]), want, rtol=1e-4, atol=1e-2)
     assert [n["kernel"] for n in bundle.manifest["nodes"]] == ["aot_gemm_f32_narrow"]
+
+
+@pytest.mark.parametrize("width", [4, 8])
+@pytest.mark.parametrize(("accuracy", "within"), [("normal", 1e-6), ("fast", 1e-2)])
+def test_a_single_row_is_multiplied_as_integers(accuracy, within, width, tmp_path):
+    inputs = nbits_inputs(520, width, zeros=False) | {"x": f32(1, 520)}
+    attrs = {"K": 520, "N": 6, "block_size": 32, "bits": width}
+    model = model_of("MatMulNBits", inputs, ["y"], ("w", "s"), attrs)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    bundle = aot.compile(model, tmp_path, accuracy=accuracy)
+    net, dots = bundle.load(), load_target("host").simd == "dot"
+    kernel = "aot_gemm_f32_narrow" + "__dot" * dots
+    assert [n["kernel"] for n in bundle.manifest["nodes"]] == [kernel]
+    # Integers are left to floats where there are none for x.
+    for end, value in ((64, 0.0), (64, 1e-40), (33, np.inf), (33, np.nan)):
+        x = inputs["x"].copy()
+        x[0, 32:end] = value
+        (want,) = session.run(None, {"x": x})
+        most = float(np.nan_to_num(np.abs(want), posinf=0.0).max())
+        np.testing.assert_allclose(net(x), want, rtol=0, atol=within * most)
 
 
 def one_row(kind: Any, rows: int = 1) -> onnx.ModelProto:

@@ -13,10 +13,10 @@ from aot.target import load_target
 
 PATTERNS = (
     *("qconv", "qdense", "qconv_add", "qconv_sum", "qdense_sum", "qconv_act", "qdense_act"),
-    *("qmatmul", "MatMulInteger"),
+    *("qmatmul", "MatMulInteger", "com.microsoft.MatMulNBits"),
 )
 KERNELS = (
-    *("aot_matmulinteger", "aot_qmatmul_s8"),
+    *("aot_matmulinteger", "aot_qmatmul_s8", "aot_gemm_f32_narrow"),
     "aot_qconv_s8",
     "aot_qfc_s8",
     "aot_qconv_epilogue_s8",
