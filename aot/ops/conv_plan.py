@@ -88,7 +88,7 @@ def tile_pixels(family: int, wanted: int) -> int:
 
     The C kernels have functions for these sizes only.
     """
-    sizes = {14: (14, 7, 3, 1), 6: (6, 3, 1), 4: (4, 2, 1)}[family]
+    sizes = {14: (14, 7, 3, 1), 6: (6, 4, 3, 1), 4: (4, 2, 1)}[family]
     return min(s for s in sizes if s >= wanted)
 
 
@@ -390,8 +390,9 @@ class MatMulShape:
 
 GEMM_RUN = 256
 """AOT_GEMM_RUN: products that are summed up before they are added to a total."""
-ROWS_PART = 64
-"""AOT_GEMM_ROWS_PART: results of a single row that are computed together."""
+ROWS_PART, ROWS_COLUMNS = 64, 48
+"""AOT_GEMM_ROWS_PART: results of a single row that are computed together; AOT_GEMM_ROWS_COLUMNS:
+columns of several rows between two uses of a block of x."""
 
 
 def plan_gemm_rows(
@@ -399,22 +400,28 @@ def plan_gemm_rows(
 ) -> KernelCall:
     """The call of y = act(x · w + b) with w of `shape` (k, n) read as the model stores it.
 
-    `rows` says that w is stored transposed. The call has no packed weights: it reads the constant
-    itself, and packs a block at a time in scratch.
+    `rows` says that w is stored transposed: then its rows are multiplied as they lie by blocks of x
+    that the cache holds beside them, packed in scratch. Else the call packs a block of w at a time.
     """
     k, n = shape
-    p, o = gemm_tile(m, n, k, vlen)
-    width = min(o, ceil_div(n, vlen)) * vlen
-    block, part = 4 * GEMM_RUN, max(width, ROWS_PART)
+    p, o = gemm_tile(ROWS_COLUMNS, m, k, vlen) if rows else gemm_tile(m, n, k, vlen)
+    part, whole = max(o * vlen, ROWS_PART), o * vlen
+    if rows:
+        block = max(8192 * vlen // max(1, k) // whole, 1) * whole if vlen > 1 else whole
+        floats = (k + ROWS_COLUMNS) * ceil_div(min(m, block), vlen) * vlen
+    else:
+        block = 4 * GEMM_RUN
+        floats = min(k, block) * min(o, ceil_div(n, vlen)) * vlen
     fields: Fields = {"m": m, "n": n, "k": k, "x_row": k, "y_row": n, **_act_fields(act)}
+    moves = {2: 4 * k * part, 3: 4 * part}
     return KernelCall(
         "aot_gemm_rows_f32",
         np.zeros(0, np.float32),
         pack.pack_bias(b, n, vlen),
-        {**fields, "k_block": block},
+        {**fields, "block": block},
         {"P": p, "O": o, "ACT": act.after, "ROWS": int(rows)},
-        0 if m == 1 and not act.after else 4 * min(k, block) * width,
-        product_splits(m, n, fields, {2: 4 * k * part, 3: 4 * part}, part, p)[0 if rows else 1 :],
+        0 if m == 1 and not act.after else 4 * floats,
+        product_splits(m, n, fields, moves, part, whole if rows else p)[0 if rows else 1 :],
     )
 
 

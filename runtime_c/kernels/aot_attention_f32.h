@@ -26,7 +26,7 @@
 
 #include <math.h>
 
-#include "aot_gemm_f32.h"
+#include "aot_matmul_f32.h"
 #include "aot_vmath_f32.h"
 
 typedef struct {
@@ -62,23 +62,10 @@ AOT_INLINE void aot_attention_f32_range(const aot_attention_f32_params *p, int64
 /* A panel [d][o * V] of rows b * V... of k as columns, times scale; zero past the last key. */
 AOT_INLINE void aot_attention_f32_pack_k(float *w, const float *k, int32_t b, int32_t o,
                                          const aot_attention_f32_params *p) {
-    const ptrdiff_t row = (ptrdiff_t)p->k_step[2], width = (ptrdiff_t)o * AOT_VLEN;
-    const float scale = p->scale;
-    int32_t i, t, c;
-    for (i = 0; i < o; ++i, w += AOT_VLEN) {
-        const int32_t first = (b + i) * AOT_VLEN, left = p->skv - first;
-        const float *s = k + first * row;
-        for (t = 0; left >= AOT_VLEN && t < p->d; ++t) {
-            for (c = 0; c < AOT_VLEN; ++c) {
-                w[t * width + c] = s[c * row + t] * scale;
-            }
-        }
-        for (t = 0; left < AOT_VLEN && t < p->d; ++t) {
-            for (c = 0; c < AOT_VLEN; ++c) {
-                w[t * width + c] = c < left ? s[c * row + t] * scale : 0.0F;
-            }
-        }
-    }
+    const int32_t first = b * AOT_VLEN, left = p->skv - first, width = o * AOT_VLEN;
+    const ptrdiff_t row = (ptrdiff_t)p->k_step[2];
+    aot_matmul_f32_pack(w, k + first * row, p->d, left < width ? left : width, width, 1, row,
+                        p->scale);
 }
 
 /* A panel of columns b * V... of v, `cols` of them, width floats wide; zero past the last one. */

@@ -74,8 +74,8 @@ AOT_INLINE void aot_gemm_f32_group(aot_tile_f32_job *j, const aot_gemm_f32_group
     j->y_block = AOT_VLEN;
     j->y_pixel = full ? g->y_row : o * AOT_VLEN;
     while (q < g->m) {
-        const int32_t n = g->m - q < P ? g->m - q : P;
-        const int32_t size = aot_tile_f32_size(P, n);
+        const int32_t size = aot_tile_f32_size(P, g->m - q);
+        const int32_t n = g->m - q < size ? g->m - q : size;
         float *y = g->y + q * g->y_row;
         const float *r = g->r != NULL ? g->r + q * g->y_row : NULL;
         int32_t i;

@@ -101,13 +101,14 @@ static const float aot_tile_f32_zeros[16] = {0};
 #define AOT_TILE_RUNS 1
 #include "aot_tile_f32_set.h"
 
-/* The most pixels a tile function takes when `n` are left: a smaller one wastes fewer. */
+/* The most pixels a tile function takes when `n` are left: a smaller one wastes fewer. Seven and
+ * eight are as four and four, as a tile of two pixels waits for its weights. */
 AOT_INLINE int32_t aot_tile_f32_size(int P, int32_t n) {
     if (P == 14) {
         return n > 7 ? 14 : n > 3 ? 7 : n > 1 ? 3 : 1;
     }
     if (P == 6) {
-        return n > 3 ? 6 : n > 1 ? 3 : 1;
+        return n == 4 || n == 7 || n == 8 ? 4 : n > 3 ? 6 : n > 1 ? 3 : 1;
     }
     return n > 2 ? 4 : n > 1 ? 2 : 1;
 }
@@ -155,6 +156,8 @@ AOT_INLINE void aot_tile_f32_run(const aot_tile_f32_job *j, int32_t o, int P, in
     } else if (P == 6 && O == 4) {
         if (p == 6) {
             AOT_T_RUN4(6);
+        } else if (p == 4) {
+            AOT_T_RUN4(4);
         } else if (p == 3) {
             AOT_T_RUN4(3);
         } else {
@@ -163,6 +166,8 @@ AOT_INLINE void aot_tile_f32_run(const aot_tile_f32_job *j, int32_t o, int P, in
     } else if (P == 6) {
         if (p == 6) {
             AOT_T_RUN(6);
+        } else if (p == 4) {
+            AOT_T_RUN(4);
         } else if (p == 3) {
             AOT_T_RUN(3);
         } else {

@@ -46,6 +46,12 @@ AOT_INLINE int32_t aot_seq(float a, float b) {
 AOT_INLINE float aot_sselect(int32_t mask, float a, float b) {
     return mask != 0 ? a : b;
 }
+AOT_INLINE float aot_smin(float a, float b) {
+    return a < b ? a : b;
+}
+AOT_INLINE float aot_smax(float a, float b) {
+    return a > b ? a : b;
+}
 AOT_INLINE int32_t aot_sbits(float v) {
     int32_t r;
     (void)memcpy(&r, &v, sizeof r);

@@ -17,8 +17,7 @@ AOT_INLINE AOT_VM_F AOT_VM(exp_parts)(AOT_VM_F x, AOT_VM_F *a, AOT_VM_F *b) {
     const AOT_VM_F bottom = AOT_VM(set1)(-105.0F), top = AOT_VM(set1)(89.0F);
     AOT_VM_F t, n, r, p, low;
     AOT_VM_U bias, half;
-    x = AOT_VM(select)(AOT_VM(lt)(top, x), top, x);
-    x = AOT_VM(select)(AOT_VM(lt)(x, bottom), bottom, x);
+    x = AOT_VM(max)(bottom, AOT_VM(min)(top, x));
     t = x * 1.44269504F + AOT_VM_MAGIC;
     n = t - AOT_VM_MAGIC;
     /* ln 2 in two parts; n times the first one is exact. */
@@ -127,7 +126,7 @@ AOT_INLINE AOT_VM_F AOT_VM(erf)(AOT_VM_F x) {
     p = p * s - 0.376126289F;
     p = p * s + 0.128379166F;
     /* log(1 - erf(t)) on 0.92..4, error 2^-29 of erf(t); beyond 4 erf is 1. */
-    t = AOT_VM(select)(AOT_VM(lt)(four, m), four, m);
+    t = AOT_VM(min)(four, m);
     q = 0.000195934845F * t - 0.00304321013F;
     q = q * t + 0.0222269315F;
     q = q * t - 0.103931658F;
@@ -145,13 +144,27 @@ AOT_INLINE AOT_VM_F AOT_VM(softplus)(AOT_VM_F x) {
     return positive + AOT_VM(log1p_unit)(AOT_VM(exp)(-AOT_VM(abs)(x)));
 }
 
+/* x * (1 + erf(x / sqrt 2)) / 2 with e = erfc(|x| / sqrt 2): x * e / 2 below zero, x - |x| * e / 2
+ * above, where nothing cancels. */
 AOT_INLINE AOT_VM_F AOT_VM(gelu)(AOT_VM_F x) {
-    return 0.5F * x * (1.0F + AOT_VM(erf)(x * 0.707106781F));
+    const AOT_VM_F m = AOT_VM(min)(AOT_VM(set1)(20.0F), AOT_VM(abs)(x)); /* e is 0 from 14 on */
+    AOT_VM_F q;
+    /* log(erfc(m / sqrt 2)) / m, error 2^-26 of the result. */
+    q = -1.75351772e-06F * m + 2.4740455e-05F;
+    q = q * m - 0.000116769545F;
+    q = q * m - 0.000125101782F;
+    q = q * m + 0.0049364455F;
+    q = q * m - 0.0364166647F;
+    q = q * m - 0.318288714F;
+    q = q * m - 0.79788661F;
+    q = 0.5F * AOT_VM(exp)(q * m);
+    return AOT_VM(select)(AOT_VM(lt)(x, AOT_VM(set1)(0.0F)), x * q, x - m * q);
 }
 
+/* x * (1 + tanh(u)) / 2 = x / (1 + exp(-2 u)). */
 AOT_INLINE AOT_VM_F AOT_VM(gelu_tanh)(AOT_VM_F x) {
-    const AOT_VM_F inner = x * 0.797884561F * (1.0F + 0.044715F * (x * x));
-    return 0.5F * x * (1.0F + AOT_VM(tanh)(inner));
+    const AOT_VM_F twice = x * (-1.59576912F - 0.0713548162F * (x * x));
+    return x / (1.0F + AOT_VM(exp)(twice));
 }
 
 /* x * tanh(softplus(x)) = x * n / (n + 2), n = e^x (e^x + 2). */

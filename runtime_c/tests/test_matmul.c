@@ -70,10 +70,12 @@ static void test_gemm(int m, int n, int k, int tile, int act, int added) {
 
 /* The same with weights as they are stored, transposed or not, in blocks of k. */
 static void test_rows(int m, int n, int k, int act, int rows) {
-    const int wide = n + 3, deep = k + 2, block = AOT_GEMM_RUN;
+    const int wide = n + 3, deep = k + 2, block = rows ? 4 * V : AOT_GEMM_RUN;
+    const int floats = rows ? (k + AOT_GEMM_ROWS_COLUMNS) * blocks(m < block ? m : block, V) * V
+                            : (k < block ? k : block) * 4 * V;
     const aot_gemm_rows_f32_params p = {m, n, k, deep, wide, act, 0.25F, 0.75F, block};
     float *x = NEW(float, m *deep), *w = NEW(float, k *n), *bias = NEW(float, n);
-    float *y = NEW(float, m *wide), *scratch = NEW(float, (k < block ? k : block) * 4 * V);
+    float *y = NEW(float, m *wide), *scratch = NEW(float, floats);
     double *want = NEW(double, m *n), *size = NEW(double, m *n);
     const float *whole;
     check_case("gemm rows [%d, %d, %d], act %d, transposed %d", m, n, k, act, rows);
@@ -370,6 +372,8 @@ int main(void) {
         }
         test_matmul(m, n, 0, 1, 0);
     }
+    test_rows(70, 50, 19, AOT_ACT_CLAMP, 1);
+    test_rows(134, 99, 300, AOT_ACT_NONE, 1);
     for (int i = 0; i < 4 * 9; ++i) {
         static const int sizes[] = {-1, 0, 1, 3, 4, 30, 65, 67, 99};
         test_sized(1, 67, 300, sizes[i / 4], 1 + i % 2, i / 2 % 2);
