@@ -3,9 +3,11 @@
 
     AOT_TEST_MODELS=<folder> python benchmarks/host.py [MODEL …]
 
-MODEL is an .onnx file, `light_<name>` (inside the onnx package), or a name of the models folder:
-of the corpus or of its generator. Each round times both on the same inputs by CPU time, in
-alternating order; the ratio is the median over rounds of the ratio of the medians in a round.
+MODEL is an .onnx file, `light_<name>` (inside the onnx package), an encoder of tests/encoders.py
+(bert_base_128, minilm_l6_128, deit_tiny), or a name of the models folder: of the corpus or of its
+generator. With `--openvino` OpenVINO takes onnxruntime's place. Each round times both on the same
+inputs by CPU time, in alternating order; the ratio is the median over rounds of the ratio of the
+medians in a round.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 
 from aot.cli import main as aotc
@@ -29,6 +32,7 @@ from aot.tools.run import Built, open_out, start
 from aot.tools.samples import random_sample
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+import encoders
 from corpus_models import CORPUS, QUANTISED, RealModel, corpus, light, seeded
 
 DEFAULT = ("resnet50", "squeezenet1_1", "mobilenetv2")
@@ -52,6 +56,9 @@ def find(name: str, work: Path) -> RealModel:
         return RealModel(Path(name).stem, Path(name), None, {})
     if name.startswith("light_"):
         return light(name.removeprefix("light_"))
+    if name in encoders.SIZES:
+        onnx.save(encoders.encoder(name), work / f"{name}.onnx")
+        return RealModel(name, work / f"{name}.onnx", None, {})
     folder = os.environ.get("AOT_TEST_MODELS")
     if not folder:
         raise SystemExit(f"{name}: set AOT_TEST_MODELS to the folder of models")
@@ -76,12 +83,26 @@ def session(model: RealModel) -> ort.InferenceSession:
     return ort.InferenceSession(str(model.path), options, providers=["CPUExecutionProvider"])
 
 
+class OpenVino:
+    """A model in OpenVINO with float32's arithmetic, called as a session of onnxruntime is."""
+
+    def __init__(self, model: RealModel) -> None:
+        import openvino  # a large package that few have
+
+        settings = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+        self._model = openvino.Core().compile_model(str(model.path), "CPU", settings)
+
+    def run(self, _: None, feeds: dict[str, np.ndarray]) -> object:
+        """The outputs for these inputs."""
+        return self._model(feeds)
+
+
 def ours(built: Built, files: list[str], runs: int) -> float:
     text = start(built, [*files, "--repeat", str(runs), "--warmup", "2"])
     return median(json.loads(text)["cpu_ns"]) / 1e6
 
 
-def theirs(s: ort.InferenceSession, feeds: dict[str, np.ndarray], runs: int) -> float:
+def theirs(s: ort.InferenceSession | OpenVino, feeds: dict[str, np.ndarray], runs: int) -> float:
     times = []
     for _ in range(runs + 2):
         began = time.process_time_ns()
@@ -111,10 +132,12 @@ def interleaved(timers: Mapping[str, Callable[[], float]], rounds: int) -> dict[
     return times
 
 
-def measure(model: RealModel, work: Path, rounds: int, options: list[str]) -> Result:
+def measure(
+    model: RealModel, work: Path, rounds: int, options: list[str], openvino: bool = False
+) -> Result:
     built = compiled(model, work / f"{model.name}.out", options)
     files, feeds = fed(built, built.out)
-    other = session(model)
+    other = OpenVino(model) if openvino else session(model)
     runs = int(min(200, max(5, 400 / max(0.01, theirs(other, feeds, 3)))))
     pairs = []
     for k in range(rounds):
@@ -133,6 +156,7 @@ def main() -> None:
     p.add_argument("models", nargs="*", default=list(DEFAULT), metavar="MODEL")
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--target", default="host")
+    p.add_argument("--openvino", action="store_true", help="against OpenVINO, not onnxruntime")
     p.add_argument("--work", type=Path, help="keep models and builds here")
     p.add_argument("--json", type=Path, help="also write the numbers here")
     a = p.parse_args()
@@ -140,17 +164,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         work = a.work or Path(temporary)
         work.mkdir(parents=True, exist_ok=True)
-        print("| model | ours ms | onnxruntime ms | onnxruntime / ours | range |")
+        name = "OpenVINO" if a.openvino else "onnxruntime"
+        print(f"| model | ours ms | {name} ms | {name} / ours | range |")
         print("|---|---|---|---|---|")
         for name in a.models:
-            r = measure(find(name, work), work, a.rounds, ["--target", a.target])
+            r = measure(find(name, work), work, a.rounds, ["--target", a.target], a.openvino)
             results.append(r)
             numbers = (
                 f"{r.ours_ms:.3f} | {r.ort_ms:.3f} | {r.ratio:.2f} | {r.low:.2f} … {r.high:.2f}"
             )
             print(f"| {r.model} | {numbers} |", flush=True)
     geomean = float(np.exp(np.mean([np.log(r.ratio) for r in results])))
-    print(f"\ngeometric mean {geomean:.2f}; onnxruntime {ort.__version__}, one thread")
+    other = "OpenVINO" if a.openvino else f"onnxruntime {ort.__version__}"
+    print(f"\ngeometric mean {geomean:.2f}; {other}, one thread")
     if a.json:
         a.json.write_text(json.dumps([asdict(r) for r in results], indent=1) + "\n")
 
