@@ -114,7 +114,7 @@ def with_nodes(
 
 
 def _with_types(graph: onnx.GraphProto, inputs: Sequence[str]) -> tuple[list[str], dict[str, int]]:
-    """The names in `inputs`, and the types said behind a colon of those that have one."""
+    """The names in `inputs` (NAME or NAME:TYPE), and by name the numbers that ONNX gives TYPE."""
     made = {o for n in graph.node for o in n.output} | {i.name for i in graph.input}
     names, said = [], {}
     for given in inputs:
@@ -219,10 +219,13 @@ def _called(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> list[onn
 def _types(
     opened: Opened, names: Collection[str], part: onnx.GraphProto, said: Mapping[str, int]
 ) -> dict[str, onnx.ValueInfoProto]:
-    """The types of values, as the file declares them or onnx infers them.
+    """The types and shapes of the values `names`, as inputs and outputs of `part` need them.
 
-    A value that `part` reads and whose type neither says has the one that its readers take;
-    ModelError if that is not one. An output may stay without a type.
+    They are those that the file declares, else those that onnx infers. `said` has the element types
+    that the user gave, as numbers of ONNX, for values without one. Another value that `part` reads
+    and does not make has the element type that its readers take; ModelError if they take several.
+    An output may stay without a type. Shapes of values that `part` makes, but for outputs of the
+    model, are left to inference.
     """
     graph = opened.proto.graph
     declared = {v.name: v for v in (*graph.input, *graph.output, *graph.value_info)}

@@ -26,11 +26,10 @@ class Budget:
     """Bytes constant folding may still add to the model."""
 
     def __init__(self, options: LoadOptions) -> None:
-        """The bytes that constants may grow by, and those that results of one repeated number may
-        take.
+        """Take the limits of `options`, in bytes: `grown` is what constants may grow by, `uniform`
+        what results of one repeated number may take.
         """
         self.grown, self.uniform = options.fold_bytes, options.uniform_bytes
-        self.claimed = options.claimed
 
     def take(self, added: int, uniform: bool) -> bool:
         """Whether a result `added` bytes bigger than its inputs fits; if so it is accounted."""

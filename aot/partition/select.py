@@ -191,10 +191,13 @@ def _no_backend(nodes: Sequence[ir.Node]) -> Backend:
 
 
 def _with_regions(cover: Cover, filling: _Filling, groups: Groups = NO_GROUPS) -> Merged:
-    """The matches in topological order, their regions, the certificate.
+    """(matches in topological order, the region of each or -1, the certificate of the merge).
 
-    What the limits of a backend leave in no region goes to other backends, with the reason. Matches
-    of one of `groups`, by id() of their last nodes, are a region where all are within the limits.
+    Matches that the limits of their backend leave in no region are refused in `cover`, with the
+    reason, and `filling` gives their nodes to other backends, until no limit refuses one. A view
+    is in the region that makes its operand if something there reads it, else in portable C.
+    `groups` has a label per id() of a match's last node: matches of one label are one region where
+    all are within the limits.
     """
     backends = filling.backends
     number = {b.name: i for i, b in enumerate(backends) if b.name != PORTABLE}

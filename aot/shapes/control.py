@@ -53,25 +53,28 @@ controls: Interface[Callable[[Control, ir.Node], bool]] = Interface("control")
 class Control:
     """If, Loop and Scan: their bodies are swept with the types the node gives them.
 
-    `taken` collects Ifs of known condition with the branch that runs, inner ones first.
+    `taken` collects (If, the branch that always runs), inner ones first, which the caller replaces
+    when the whole graph is typed; `notes` are sentences for the user on branches that never run.
     """
 
     def __init__(self, sweep: Inference, dims: DynamicDims, containers: Containers) -> None:
-        """Type control flow for `sweep`; `taken` are branches of known conditions with
-        their nodes.
-        """
+        """Type control flow for `sweep`, which infers the nodes of bodies."""
         self._sweep, self._dims, self._containers = sweep, dims, containers
         self.taken: list[tuple[ir.Node, ir.Graph]] = []
         self.notes: list[str] = []
-        """Of branches that can never run."""
         self._compared: dict[ir.Graph, list[ir.Value]] = {}
-        """Results of the comparisons that a body makes, by body."""
+        """Results of the comparisons that every run of a body must make, by body."""
 
     def branch(self, node: ir.Node) -> bool:
-        """Type an If, in place; whether nodes of a branch have taken its place.
+        """Type an If and its branches; True if the nodes of a branch stand in its place already.
 
-        A branch that fits no operands of these shapes can never run: then a run checks the
-        condition.
+        Where the condition is known, or shapes leave one branch, the results get the types of that
+        branch. The If stays until the graph is typed and is noted in `taken`; but where a result is
+        a sequence or an optional, the nodes of the branch replace it at once, and only then is the
+        answer True. A branch that raises ModelError with the shapes of its operands can never run:
+        a run checks that the condition does not choose it. Otherwise both branches stay, and a
+        dimension in which they differ gets the larger size as its upper bound. Raises the error of
+        a branch where neither fits, UnsupportedError for sequences or for ranks that differ.
         """
         branches = [attribute(node, "then_branch"), attribute(node, "else_branch")]
         # A known condition leaves one branch, whose nodes take the place of the If.
@@ -98,8 +101,8 @@ class Control:
         return False
 
     def _take(self, node: ir.Node, taken: ir.Graph) -> bool:
-        """Give the results of an If the types of branch `taken`; whether its nodes took the If's
-        place.
+        """Give the results of an If the types of branch `taken`; True if its nodes have replaced
+        the If, as they do for sequences and optionals.
         """
         held = self._containers.held
         self._dims.checks += self._compared.pop(taken, [])
@@ -154,7 +157,7 @@ class Control:
     def loop(self, node: ir.Node) -> bool:
         """Type a Loop, as it is where every step is alike, else step by step.
 
-        Tells whether other nodes have taken its place.
+        Returns True if other nodes have replaced it.
         """
         self._refuse_dynamic(node, node.inputs[:2])
         first: ir.Graph = attribute(node, "body")

@@ -28,10 +28,11 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The quantised values that a call leaves, end to end, against the reference's of end to end.
+    """How the quantised values that one call writes differ from the reference's.
 
-    `different` of `size` quantised values differ, by at most `largest`; `alone` is the largest
-    difference where the same call is fed the reference's values. `before` names the nearest values
+    Both networks run end to end. `different` of `size` quantised values differ, by at most
+    `largest` steps of the scale; `alone` is the largest difference, in the same steps, where the
+    same call is fed the reference's values. `before` names the nearest values
     with differences from which the call computes; it is empty where the difference comes from the
     call itself, or from floats before it.
     """
@@ -69,11 +70,13 @@ class Growth:
 
     @property
     def largest(self) -> tuple[int, float]:
-        """The largest difference of any step, and the largest share."""
+        """(in quantised steps, the largest difference of any call; the largest share, 0 to 1, of
+        its quantised values that differ)."""
         return max(s.largest for s in self.steps), max(s.share for s in self.steps)
 
     def gain(self, step: Step) -> tuple[int, float]:
-        """How much larger the difference and the share of `step` are than those before it."""
+        """By how much the largest difference (in quantised steps) and the share of values that
+        differ (0 to 1) of `step` exceed those of the values in `step.before`."""
         before = [s for s in self.steps if s.value in step.before]
         return (
             step.largest - max((s.largest for s in before), default=0),

@@ -243,9 +243,10 @@ class _Search:
 def _widest(
     graph: onnx.GraphProto, refused: Sequence[int]
 ) -> tuple[int, int, tuple[str, ...], tuple[str, ...]] | None:
-    """Where to cut so that most nodes are kept: how many of how many, inputs, outputs.
+    """Where to cut so that most nodes are kept: (nodes kept, nodes a run computes, names of the
+    new inputs, of the new outputs, () for all of the model's); None if too few stay.
 
-    The first refused nodes go with all before them, the others with all behind them.
+    The first of the nodes `refused` go with all before them, the others with all behind them.
     """
     # Every split walks the whole graph, so a large number of refusals would take long.
     if len(refused) > _MOST_NODES:
@@ -279,7 +280,10 @@ def _has_commas(*lists: Sequence[str]) -> bool:
 
 
 def _computed(graph: onnx.GraphProto, needs: Sequence[Collection[int]]) -> set[int]:
-    """The nodes that a run computes: not those of constants alone."""
+    """The indices of the nodes that depend on an input, which a run computes.
+
+    `graph` is in topological order; `needs` has, for each node, the nodes whose results it reads.
+    """
     constants = {t.name for t in graph.initializer}
     fed = {i.name for i in graph.input} - constants
     found: set[int] = set()
@@ -290,7 +294,7 @@ def _computed(graph: onnx.GraphProto, needs: Sequence[Collection[int]]) -> set[i
 
 
 def _reached(start: Sequence[int], next_of: Sequence[Collection[int]]) -> set[int]:
-    """`start` and all nodes that are reached from there."""
+    """`start` and all nodes that are reached from there; `next_of` has the next ones of each."""
     found, stack = set(start), list(start)
     while stack:
         new = [n for n in next_of[stack.pop()] if n not in found]

@@ -137,9 +137,12 @@ def product_fits(m: Match, types: tuple[Any, ...]) -> Checks:
 
 
 def pads_fit(m: Match) -> Checks:
-    """Checks of the pads of a convolution."""
+    """Checks that the pads of a convolution, in elements, are in [0, MOST_EXTENT)."""
     pads = [int(p) for p in m.conv.attr("pads") or [0]]
-    yield 0 <= min(pads) <= max(pads) < MOST_EXTENT, f"pads {pads} (need 0 or more)"
+    yield (
+        0 <= min(pads) <= max(pads) < MOST_EXTENT,
+        f"pads {pads} (need 0 or more, less than {MOST_EXTENT})",
+    )
 
 
 def constants(c: Recorder, found: QuantisedProduct, w: Array, bias: Any) -> list[Handle]:

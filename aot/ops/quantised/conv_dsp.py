@@ -30,10 +30,10 @@ def is_wide(w: Array, bias: Array) -> bool:
 
 
 def in_blocks(channels: int) -> Array:
-    """The channel numbers of a convolution's blocks of four; the last block ends at the last
-    channel.
+    """The channels (at least 4) of a convolution's blocks of four, as indices [4 * blocks].
 
-    Channels may occur twice where their number is no multiple of four.
+    The last block ends at the last channel, so up to three channels are in two blocks where their
+    number is no multiple of four.
     """
     whole = channels - channels % 4
     return np.r_[0:whole, channels - 4 : channels] if whole < channels else np.arange(whole)

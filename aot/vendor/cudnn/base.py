@@ -98,7 +98,11 @@ class Steps:
         return self.c.params(at=self._at[value.name], bytes=4 * math.prod(value.shape))
 
     def add(self, kind: str, y: Place, /, *operands: Place | None, **fields: Any) -> None:
-        """Add the step y = kind(operands); `fields` are those of aot_cudnn_step_params."""
+        """Add the step y = kind(operands) behind the others of the region.
+
+        `fields` are members of aot_cudnn_step_params (aot_cudnn.h says them per kind): `a`, `b` and
+        `y` are shapes of four axes, strides count elements. A `y` that is not given is as `a`.
+        """
         # A convolution's residual is said in the place of its bias, which is a constant.
         found = [self.found(place) for place in (*operands, *[None] * 3)]
         given, (x, w, third, residual) = (

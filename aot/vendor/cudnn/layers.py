@@ -174,12 +174,12 @@ def to_attention(steps: Steps, m: Match) -> None:
 
 
 def flat(m: Match) -> Four:
-    """The result as one row."""
+    """The shape of the result as one row, [1, 1, 1, elements]."""
     return (1, 1, 1, math.prod(m.y.shape))
 
 
 def to_softmax(steps: Steps, m: Match) -> None:
-    """A Softmax along any axis."""
+    """Add the step of a Softmax along any axis: x as [before the axis, axis, behind it, 1]."""
     outer, inside = norm_axes(m)
     width = m.x.shape[int(m.root.attr("axis", -1))] if m.x.rank else 1
     steps.add("softmax", m.y, m.x, a=(outer, width, inside // max(width, 1), 1))
@@ -242,7 +242,11 @@ def clip_fits(m: Match) -> images.Checks:
 
 
 def to_unary(steps: Steps, m: Match) -> None:
-    """A function of every element."""
+    """Add the step of a function of every element, over x as one row.
+
+    `alpha` is the number of the library's function: the upper bound of a Clip, the factor -1 of a
+    copy that negates, else the operator's own `alpha` (Elu) or 1.
+    """
     alpha = {"Clip": images.bounds_of(m)["high"], "Neg": -1.0}.get(
         m.root.op_type, float(m.root.attr("alpha", 1.0))
     )
@@ -262,7 +266,11 @@ def pair_fits(m: Match) -> images.Checks:
 
 
 def to_pair(steps: Steps, m: Match) -> None:
-    """An operation of two tensors; that of the result's shape is the library's first."""
+    """Add the step of an operation of two tensors, y = alpha * first op beta * other.
+
+    The library broadcasts `other` alone, so `first` has the result's shape. A difference adds with
+    beta -1; a quotient multiplies by the reciprocals of its constant divisor.
+    """
     kind, sign = INVERSE.get(m.root.op_type, (m.root.op_type, 1.0))
     second = np.float32(1) / np.asarray(m.b.data) if m.root.op_type == "Div" else m.b
     operands = [(m.a, four(m.a.shape), 1.0), (second, four(m.b.shape), sign)]
@@ -293,7 +301,7 @@ def move_fits(m: Match) -> images.Checks:
 
 
 def to_move(steps: Steps, m: Match) -> None:
-    """A Transpose as a copy by strides."""
+    """Add the step of a Transpose: a copy with the result's shape and strides in x, in elements."""
     total = math.prod(m.x.shape)
     axes = [*[(1, total)] * (4 - len(moved(m))), *moved(m)]
     shape, strides = zip(*axes, strict=True)
@@ -301,7 +309,7 @@ def to_move(steps: Steps, m: Match) -> None:
 
 
 def to_concat(steps: Steps, m: Match) -> None:
-    """Each operand copied into its part of the result."""
+    """Add a step per operand of a Concat that copies it into its part of the result."""
     axis, at = int(m.root.attr("axis")) % m.y.rank, steps.found(m.y)[1]
     outer, width = math.prod(m.y.shape[:axis]), math.prod(m.y.shape[axis:])
     total = outer * width
