@@ -134,7 +134,7 @@ def record_narrow(
     # With vectors a single row is multiplied by what registers widen.
     scratch = 0 if rows == 1 and c.vlen > 1 else 4 * min(run, w.k + 7) * width
     if w.kind in (S4, S8_WORDS) and by_dots(c, rows):
-        digits, kernel = 1 if c.accuracy == "fast" else 3, "aot_gemm_f32_narrow__dot"
+        digits, kernel = 2 if c.accuracy == "fast" else 3, "aot_gemm_f32_narrow__dot"
         instance["DIGITS"] = digits
         scratch = digits * round_up(w.k, 16) + PART * ceil_div(w.k, min(w.block, RUN))
     steps, blocks = ceil_div(w.k, STEP[w.kind]), ceil_div(w.k, w.block)

@@ -4,7 +4,7 @@
  *
  * Operands are those of aot_gemm_f32_narrow.h with m = 1 and KIND S4 or S8_WORDS; `block` is a
  * multiple of 16. Parts of x, blocks or 256 elements of one, become integers with a unit of their
- * own: `unit` * q, |q| at most 127 (DIGITS 1) or 8355000 (DIGITS 3: as fine as the floats next to
+ * own: `unit` * q, |q| at most 32639 (DIGITS 2) or 8355000 (DIGITS 3: as fine as the floats next to
  * the part's largest). A digit has eight bits with sign; the sums of digits times weights are exact
  * and each part rounds as often as two floats that are added. Where x has a part whose integers
  * would not be finite or normal, floats multiply, as in aot_gemm_f32_narrow.
@@ -86,7 +86,7 @@ AOT_INLINE aot_vf aot_narrow_some(const float *x, int32_t i, int32_t k) {
  * not finite, or all are too small. */
 AOT_INLINE int aot_narrow_digits(int8_t *d, aot_narrow_part *part, const float *x, int32_t first,
                                  int32_t end, int32_t k, int32_t padded, int KIND, int DIGITS) {
-    const float limit = DIGITS == 1 ? 127.0F : 8355000.0F;
+    const float limit = DIGITS == 2 ? 32639.0F : 8355000.0F;
     aot_vi most = aot_viset1(0), s0 = most, s1 = most, s2 = most;
     float largest, scale;
     int32_t i, bits;
@@ -105,20 +105,21 @@ AOT_INLINE int aot_narrow_digits(int8_t *d, aot_narrow_part *part, const float *
         const aot_vf v = aot_narrow_some(x, i, k) * scale;
         const aot_vi half = (aot_vbits(v) & INT32_MIN) | INT32_C(0x3F000000);
         const aot_vi q = aot_vf2i(v + aot_vfrombits(half));
-        const aot_vi d0 = DIGITS == 1 ? q : q << 24 >> 24;
+        const aot_vi d0 = q << 24 >> 24, q1 = (q - d0) >> 8;
+        const aot_vi d1 = DIGITS == 2 ? q1 : q1 << 24 >> 24;
         aot_qvec_narrow(d + i, d0);
+        aot_qvec_narrow(d + padded + i, d1);
         s0 += d0;
+        s1 += d1;
         if (DIGITS == 3) {
-            const aot_vi q1 = (q - d0) >> 8, d1 = q1 << 24 >> 24, d2 = (q1 - d1) >> 8;
-            aot_qvec_narrow(d + padded + i, d1);
+            const aot_vi d2 = (q1 - d1) >> 8;
             aot_qvec_narrow(d + 2 * (ptrdiff_t)padded + i, d2);
-            s1 += d1;
             s2 += d2;
         }
     }
     part->unit = largest / limit;
     part->less[0] = aot_narrow_sum(s0);
-    part->less[1] = DIGITS == 3 ? aot_narrow_sum(s1) : 0;
+    part->less[1] = aot_narrow_sum(s1);
     part->less[2] = DIGITS == 3 ? aot_narrow_sum(s2) : 0;
     part->total = (float)part->less[2] * 65536.0F + (float)(part->less[1] * 256 + part->less[0]);
     for (i = 0; i < 3; ++i) {
@@ -132,8 +133,8 @@ AOT_INLINE int aot_narrow_digits(int8_t *d, aot_narrow_part *part, const float *
     aot_vi c##j = aot_viset1(part->less[2]);
 #define AOT_NARROW_MADDS(j, v, x)                                                                  \
     a##j = AOT_NARROW_MADD(a##j, v, x##0);                                                         \
+    b##j = AOT_NARROW_MADD(b##j, v, x##1);                                                         \
     if (DIGITS == 3) {                                                                             \
-        b##j = AOT_NARROW_MADD(b##j, v, x##1);                                                     \
         c##j = AOT_NARROW_MADD(c##j, v, x##2);                                                     \
     }
 #define AOT_NARROW_DOT(j)                                                                          \
@@ -151,8 +152,7 @@ AOT_INLINE int aot_narrow_digits(int8_t *d, aot_narrow_part *part, const float *
     }
 #define AOT_NARROW_PART_SUM(j)                                                                     \
     if ((j) < N) {                                                                                 \
-        const aot_vi low_ = DIGITS == 3 ? (b##j << 8) + a##j : a##j;                               \
-        aot_vf sum_ = aot_vi2f(low_);                                                              \
+        aot_vf sum_ = aot_vi2f((b##j << 8) + a##j);                                                \
         if (DIGITS == 3) {                                                                         \
             sum_ += aot_vi2f(c##j) * 65536.0F;                                                     \
         }                                                                                          \
@@ -174,7 +174,7 @@ AOT_INLINE void aot_narrow_dot_row(float *y, const int8_t *d, const aot_narrow_p
                                    const aot_gemm_f32_narrow_params *p, int32_t padded,
                                    int32_t most, int32_t width, int N, int KIND, int FACTORS,
                                    int DIGITS) {
-    const ptrdiff_t second = DIGITS == 3 ? padded : 0, third = 2 * second;
+    const ptrdiff_t second = padded, third = (DIGITS - 1) * second;
     const aot_vi mask = aot_viset1(0x0F0F0F0F);
     const aot_vi flip = aot_viset1(AOT_NARROW_FLIP != 0 ? (int32_t)0x80808080U : 0);
     int32_t i = 0, block = p->block;

@@ -328,7 +328,7 @@ def test_weights_of_few_bits_stay(tmp_path, rows, width, zeros):
 
 
 @pytest.mark.parametrize("width", [4, 8])
-@pytest.mark.parametrize(("accuracy", "within"), [("normal", 1e-6), ("fast", 1e-2)])
+@pytest.mark.parametrize(("accuracy", "within"), [("normal", 1e-6), ("fast", 1e-4)])
 def test_a_single_row_is_multiplied_as_integers(accuracy, within, width, tmp_path):
     inputs = nbits_inputs(520, width, zeros=False) | {"x": f32(1, 520)}
     attrs = {"K": 520, "N": 6, "block_size": 32, "bits": width}
