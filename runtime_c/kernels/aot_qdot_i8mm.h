@@ -37,7 +37,7 @@
         }                                                                                          \
     }
 
-/* Four values in every lane of two registers: those of the lower and of the upper half of v. */
+/* v in both halves. */
 AOT_INLINE int32x4_t aot_qdot_twice(int32x2_t v) {
     return vcombine_s32(v, v);
 }
