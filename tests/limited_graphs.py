@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.partition.limits import Flow, Rule, Vertex
-from aot.vendor.backend import Limits
+from aot.vendor.limits import Limits
 from region_rules import is_acyclic
 
 

@@ -13,14 +13,12 @@ from aot.emit_c import ctext
 from aot.emit_c.regions import VendorParts, regions_by_vendor, standing_in, without
 from aot.emit_c.resources import cmake, runtime_c
 from aot.emit_c.weights import content_path
-from aot.errors import BackendError, InternalError
+from aot.errors import BackendError
 from aot.ir.program import Program
 from aot.options import Options
 from aot.vendor.backend import Backend
 from aot.vendor.find import backends_of
 from aot.vendor.recorder import source_folder
-
-_DEFINITION = re.compile(r'[A-Za-z_]\w*(=[\w."/]*)?')
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +271,6 @@ endif()
 
 def _quoted(definition: str) -> str:
     """A macro as one argument of a CMake command."""
-    if not _DEFINITION.fullmatch(definition):
-        raise InternalError(f"{definition!r} is no definition of a macro")
     return '"' + definition.replace('"', '\\"') + '"'
 
 

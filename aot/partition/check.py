@@ -11,7 +11,8 @@ from aot.errors import InternalError
 from aot.ir.deferred_import import ir
 from aot.ir.node_traits import moves_no_byte
 from aot.partition.result import Partition, Selected
-from aot.vendor.backend import UNLIMITED, Backend
+from aot.vendor.backend import Backend
+from aot.vendor.limits import UNLIMITED
 from aot.vendor.match import ValueRef
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from aot.vendor.backend import Limits
+from aot.vendor.limits import Limits
 
 #: Vertices of a region whose answer is kept for the next question.
 REMEMBERED = 16

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from aot.errors import BackendError, one_line
 from aot.partition.graph import is_view
 from aot.partition.limits import Flow, Rule, Vertex, WhyNot
-from aot.vendor.backend import UNLIMITED, Backend, Pattern, RegionView
+from aot.vendor.backend import Backend, Pattern, RegionView
+from aot.vendor.limits import UNLIMITED, reasons
 from aot.vendor.match import Match, ValueRef
 
 Chosen = Sequence[tuple[Pattern, Match]]
@@ -117,7 +118,7 @@ def _asking(backend: Backend, chosen: Chosen) -> WhyNot | None:
         """
         view = view_of([chosen[i] for i in members])
         try:
-            return next((reason for ok, reason in check(view) if not ok), "")
+            return next(reasons(check(view)), "")
         # The check is a vendor's code, which may raise anything.
         except Exception as error:
             why = f"{type(error).__name__}: {one_line(str(error))}"

@@ -98,7 +98,8 @@ def _rewrite(edit: Editor, found: Sequence[tuple[Pattern, Match]], sweep: Sweep)
         try:
             new = maker.value(pattern.rewritten(maker, match.with_values(now)))
             if (new.dtype, new.shape) != (old.dtype, old.shape):
-                raise ValueError(f"{new.dtype} {new.shape} for {old.dtype} {old.shape}")
+                kinds = [f"{v.dtype} {v.shape}" for v in (new, old)]
+                raise ValueError(f"its result is {kinds[0]} (needs {kinds[1]})")
             if edit.replace(old, new):
                 edit.graph.remove(nodes, safe=True)
         except Exception as error:

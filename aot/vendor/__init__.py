@@ -11,9 +11,10 @@ from aot.ir.layout import PLAIN, Layout
 from aot.vendor import images, strided_copy, tflite_layers
 from aot.vendor.activations import ACTIVATIONS, Act
 from aot.vendor.arguments import Handle, Operand
-from aot.vendor.backend import Backend, BackendOptions, Limits, Pattern, RegionView, Speed
+from aot.vendor.backend import Backend, BackendOptions, Pattern, RegionView
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import channels_last
+from aot.vendor.limits import Limits, Speed
 from aot.vendor.match import Match, NodeRef, ValueRef, same_shapes
 from aot.vendor.matrix_product import MatrixProduct
 from aot.vendor.pattern import OP, const, either, optional, repeat, typed, wildcard

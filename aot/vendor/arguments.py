@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,13 @@ class ParamFields:
 
 #: What `c.call` takes as an argument: a value, something the recorder made, a number, or None.
 Operand = ValueRef | Handle | Used | ParamFields | StateHandle | Scalar | int | float | None
+
+
+def c_name(name: str) -> str:
+    """The name of a C function; BackendError if it is no identifier."""
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        raise BackendError(f"a kernel is called {name!r} (needs an identifier of C)")
+    return name
 
 
 def plain(value: Any) -> FieldValue:

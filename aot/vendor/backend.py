@@ -14,7 +14,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from aot.ir.layout import Layout
 from aot.ir.node_traits import is_view
 from aot.packing.pack import Buffer, pack
 from aot.vendor.canonical import unseen
+from aot.vendor.limits import UNLIMITED, Limits, Speed, reasons
 from aot.vendor.match import Match, NodeRef, ValueRef, match_of
 from aot.vendor.pattern import Graph, all_ops, matches_at, names, result_names, size, trace
 from aot.vendor.recorder import Recorder
@@ -44,47 +45,9 @@ Cases = Callable[[], Iterable[Any]]
 Rewriting = Callable[[Any, Match], Any]
 #: The most ways to compute a match that the space of a pattern may have: each is built and timed.
 MOST_POINTS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """A backend's speed, for the estimates of `--partition cost`.
-
-    `call_ns` is spent per call, `enter_ns` each time control goes to the backend and comes back;
-    `border_bytes_per_ns` is how fast values get into memory of its own and out of it (0: it has
-    none). All in nanoseconds.
-    """
-
-    macs_per_ns: float
-    bytes_per_ns: float
-    call_ns: float = 100.0
-    enter_ns: float = 0.0
-    border_bytes_per_ns: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The most that one region of a backend may have; None where the backend sets no limit.
-
-    `inputs` and `outputs` count values that enter (without constants) and leave the region, `nodes`
-    counts operators. `constant_bytes` is the size of all constants, each counted once.
-    `live_bytes` is the size of the values that the region holds at one time: inputs from its start
-    to their last reader, results to its end, other values from their maker to their last reader.
-    With `connected` every two matches are joined by a path of values made in the region. With
-    `whole` the backend takes a graph as one region, or nothing of it.
-    """
-
-    inputs: int | None = None
-    outputs: int | None = None
-    nodes: int | None = None
-    constant_bytes: int | None = None
-    live_bytes: int | None = None
-    connected: bool = False
-    whole: bool = False
-
-
-#: Limits of a backend that sets none.
-UNLIMITED = Limits()
+#: The name of a C function or nothing, and the definition of a macro.
+_NAME = re.compile(r"([A-Za-z_]\w*)?", re.ASCII)
+_MACRO = re.compile(r'[A-Za-z_]\w*(=[\w."/]*)?', re.ASCII)
 
 
 @dataclass(slots=True, eq=False)
@@ -167,7 +130,9 @@ class Pattern:
 
     def rewritten(self, op: Any, m: Match) -> Any:
         """What takes the place of match `m`, made by `op`; TypeError without `becomes`."""
-        return self._becomes(op, m)  # type: ignore[misc]
+        if self._becomes is None:
+            raise TypeError("a rewrite needs a function that `becomes` decorates")
+        return self._becomes(op, m)
 
     def tune(self, **space: Sequence[Any]) -> None:
         """Say that a match can be computed with each of some values per name: `tile=(4, 8)`.
@@ -176,6 +141,8 @@ class Pattern:
         are compared. Raises BackendError for a space without a point, or with too many.
         """
         self._space = space
+        if taken := sorted(space.keys() & {*names(self.graph)[0]}):
+            raise BackendError(f"{self.backend}.{self.name}: {taken[0]} is a value of the pattern")
         if not 1 <= (count := math.prod(map(len, space.values()))) <= MOST_POINTS:
             what = f"{self.backend}.{self.name}: a space of {count} points (1 to {MOST_POINTS})"
             raise BackendError(what)
@@ -242,7 +209,7 @@ class Pattern:
             small = [v.dtype for v in m.values.values() if v is not None and v.packed]
             if small:
                 return [f"dtype {small[0]} (elements share bytes)"]
-        return [reason for c in self._checks for ok, reason in c(m) if not ok]
+        return [reason for check in self._checks for reason in reasons(check(m))]
 
     @property
     def lays_out(self) -> bool:
@@ -401,14 +368,26 @@ class Backend:
     def __post_init__(self) -> None:
         """The folder is where the backend was written, unless it says otherwise.
 
-        Raises BackendError for a name that the command line and C cannot have, and for a source
-        that is not there.
+        Raises BackendError for a name that the command line and C cannot have, for a field of
+        another kind, and for a source that is not there.
         """
         if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", self.name):
             raise BackendError(f"a backend cannot be called {self.name!r}: no identifier")
         if not set(self.systems) <= set(SYSTEMS):
             what = f"backend {self.name}: systems={self.systems!r}: not some of {SYSTEMS}"
             raise BackendError(what)
+        fits = {
+            **{n: _NAME.fullmatch(getattr(self, n)) for n in ("error", "clean", "invalidate")},
+            "link": re.fullmatch(r"[\w:.+-]*", self.link),
+            "definitions": all(map(_MACRO.fullmatch, self.definitions)),
+            "memory": self.memory >= 0,
+            "speed": not self.speed or min(self.speed.macs_per_ns, self.speed.bytes_per_ns) > 0,
+            "limits": all(v is None or v >= 0 for v in astuple(self.limits)),
+            "keeps": isinstance(self.keeps, tuple),
+        }
+        for name in (n for n, ok in fits.items() if not ok):
+            what = f"backend {self.name}: {name}={getattr(self, name)!r} does not fit"
+            raise BackendError(what, hint="docs/new-backend.md says what each field is")
         if self.folder is None:
             self.folder = Path(sys._getframe(2).f_code.co_filename).parent
         for source in self.sources:

@@ -6,15 +6,24 @@ This module stands with the vendors' folders: it knows the portable backend, whi
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import pkgutil
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
-from aot.errors import BackendError, TargetError, UsageError, meant, raise_all
+from aot.errors import (
+    AotError,
+    BackendError,
+    TargetError,
+    UsageError,
+    meant,
+    one_line,
+    raise_all,
+)
 from aot.load.marks import marked_backends
 from aot.load.source import Opened
 from aot.ops.registry import load_all
@@ -55,27 +64,40 @@ def find_backend(name: str, where: str = "--backend") -> Backend:
     """
     if name == "c":
         return load_all()
+    own = EntryPoint(name, f"aot.vendor.{name}:backend", GROUP)
+    entry = own if name in bundled() else external().get(name)
+    if entry is None:
+        known = meant(name, available(), f"known: {', '.join(available())}")
+        raise BackendError(f"no backend is called {name!r}", where, known)
+    others = {e.value for e in entry_points(group=GROUP) if e.name == name} - {entry.value}
+    if others:
+        what = f"two backends are called {name!r}: {entry.value} and {min(others)}"
+        raise BackendError(what, where, "uninstall the package of one of them")
     # Only the vendor that was asked for is imported: another one may need libraries that are
     # absent.
+    found = _given(name, "its package", entry.load)
+    if found.name != name:
+        raise BackendError(f"backend {name}: its package calls it {found.name!r}", where)
+    return found
+
+
+def _given(name: str, what: str, function: Callable[[], Any]) -> Backend:
+    """The backend that a vendor's `function` gives; BackendError if it raises or gives no Backend.
+
+    `what` says in messages what raised.
+    """
+    hint = "this is a defect of the backend, not of the model"
     try:
-        if name in bundled():
-            found = importlib.import_module(f"aot.vendor.{name}").backend
-        elif name in external():
-            found = external()[name].load()
-        else:
-            raise BackendError(
-                f"no backend is called {name!r}",
-                where,
-                meant(name, available(), f"known: {', '.join(available())}"),
-            )
-    except AttributeError as error:
-        raise BackendError(
-            f"backend {name}: its package has no `backend`", hint=str(error)
-        ) from error
-    except ImportError as error:
-        raise BackendError(f"backend {name} cannot be imported: {error}") from error
+        found = function()
+    except AotError as error:
+        error.where = error.where or f"backend {name}"
+        raise
+    # It is a vendor's code, which may raise anything and end the process.
+    except (Exception, SystemExit) as error:
+        why = f"{type(error).__name__}: {one_line(str(error))}"
+        raise BackendError(f"backend {name}: {what} raised {why}", hint=hint) from error
     if not isinstance(found, Backend):
-        raise BackendError(f"backend {name}: `backend` is a {type(found).__name__}, not a Backend")
+        raise BackendError(f"backend {name}: {what} gives a {type(found).__name__}", hint=hint)
     return found
 
 
@@ -162,10 +184,12 @@ def _configured(backend: Backend, config: str, options: Options | None) -> Backe
             raise UsageError(f"--backend-option {backend.name}.{key}: it has no options")
         return backend
     if options is None:
-        return backend.configure(BackendOptions(config))
+        return _given(
+            backend.name, "`configure`", partial(backend.configure, BackendOptions(config))
+        )
     machine = machine_of(load_target(options.target).emulator)
     said = BackendOptions(config, own, options.objective, options.requant, machine)
-    return backend.configure(said)
+    return _given(backend.name, "`configure`", partial(backend.configure, said))
 
 
 def machine_of(emulator: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ from aot.ir.rows import Rowwise
 from aot.ir.splits import Split
 from aot.options import Options
 from aot.target import Target
-from aot.vendor.arguments import Handle, Operand, ParamFields, StateHandle, Used, plain
+from aot.vendor.arguments import Handle, Operand, ParamFields, StateHandle, Used, c_name, plain
 from aot.vendor.by_rows import by_elements, by_windows
 from aot.vendor.match import Match, ValueRef
 
@@ -255,9 +255,7 @@ class Recorder:
         `blocks` cuts it by channels of its weights.
         Raises BackendError for a name that is no identifier of C, or operands that C cannot pass.
         """
-        if not re.fullmatch(r"[A-Za-z_]\w*", kernel, re.ASCII):
-            raise BackendError(f"a kernel is called {kernel!r} (needs an identifier of C)")
-        args, params = self._arguments(kernel, operands)
+        args, params = self._arguments(c_name(kernel), operands)
         origin = replace(self._origin, comment=comment) if comment else self._origin
         call = Call(
             kernel,
@@ -295,9 +293,11 @@ class Recorder:
         `create(void **slots, operands...)` runs in NAME_init and returns an aot_status,
         `release(void **slots)` in NAME_shutdown. Operands are constants, states and params. Equal
         requests give one object; one that is `last`, or gets such a one, is made after all others.
-        Raises BackendError for operands that a run computes.
+        Raises BackendError for operands that a run computes, names or slots that C has not.
         """
-        args, params = self._arguments(create, operands)
+        args, params = self._arguments(c_name(create), operands)
+        if not isinstance(slots, int) or slots < 1:
+            raise BackendError(f"{create}: slots={slots!r} (needs a whole number from 1 on)")
         for arg in args:
             if isinstance(arg, Arg) and self.tensors[arg.tensor].role is not Role.CONST:
                 raise BackendError(f"{create}: {arg.tensor} is not constant")
@@ -317,7 +317,9 @@ class Recorder:
             same = replace(known.create, origin=self._origin, region=self._region)
             if (same, known.slots) == (made, slots):
                 return StateHandle(known.name)
-        self.states.append(State(f"{self._backend}_{len(self.states)}", slots, made, release, last))
+        self.states.append(
+            State(f"{self._backend}_{len(self.states)}", slots, made, c_name(release), last)
+        )
         return StateHandle(self.states[-1].name)
 
     def attach(self, path: str, content: bytes) -> None:
@@ -415,9 +417,7 @@ class Recorder:
     def _arguments(
         self, kernel: str, operands: Sequence[Operand]
     ) -> tuple[list[Arg | Scalar | StateArg], Params | None]:
-        """(arguments of a call in order, its parameter struct or None) of the operands that were
-        given.
-        """
+        """(arguments of a call in order, its parameter struct or None) of operands."""
         args: list[Arg | Scalar | StateArg] = []
         params: Params | None = None
         for operand in operands:

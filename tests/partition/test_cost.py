@@ -24,7 +24,8 @@ from aot.partition.select import select
 from aot.pipeline import partition_model
 from aot.target import load_target
 from aot.tools.explain import explain
-from aot.vendor.backend import Backend, Limits, Speed
+from aot.vendor.backend import Backend
+from aot.vendor.limits import Limits, Speed
 from graphs import model
 from partition_graphs import host, typed_graph, vendor
 

@@ -16,7 +16,8 @@ from aot.partition.check import check_partition
 from aot.partition.regions import merge_regions
 from aot.partition.result import Partition
 from aot.partition.select import select
-from aot.vendor.backend import Backend, Limits, RegionView
+from aot.vendor.backend import Backend, RegionView
+from aot.vendor.limits import Limits
 from graphs import model
 from limited_graphs import best_by_brute_force, outcome, random_problem, violations
 from partition_graphs import host, typed_graph, vendor

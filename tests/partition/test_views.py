@@ -21,8 +21,9 @@ from aot.partition.result import Partition
 from aot.partition.select import select
 from aot.pipeline import compile_model, partition_model
 from aot.tools.explain import explain
-from aot.vendor.backend import Backend, Limits
+from aot.vendor.backend import Backend
 from aot.vendor.find import find_backend
+from aot.vendor.limits import Limits
 from graphs import model
 from partition_graphs import vendor
 

@@ -5,15 +5,20 @@ nothing is written."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
 from aot.cli import main
+from aot.errors import BackendError
 from aot.vendor import find
 from aot.vendor.backend import Backend, Pattern
+from aot.vendor.limits import Limits, Speed
 from graphs import model
 
 Make = Callable[[], Backend]
@@ -41,6 +46,20 @@ def gate(rule: object) -> Backend:
 
 def boom(*_: object) -> None:
     raise ValueError("no\nluck")
+
+
+def with_region_check() -> Backend:
+    """A backend whose check of regions gives no pairs."""
+    chip = relu()
+    chip.fits(lambda region: True)  # type: ignore[arg-type,return-value]
+    return chip
+
+
+def rewriting() -> Backend:
+    """A backend with a rewrite that does not say what becomes of a match."""
+    chip = relu()
+    chip.rewrite(lambda op, x: op.Relu(x)).name = "relu"
+    return chip
 
 
 def broken(name: str, build: Callable) -> Make:
@@ -74,6 +93,46 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
         lambda: relu(lambda p: p.check(lambda m: [True])),  # type: ignore[list-item]
         (),
         ("acme.relu: its check raised TypeError", NODE),
+    ),
+    "check whose condition is text": (
+        lambda: relu(lambda p: p.check(lambda m: [("4 elements", False)])),  # type: ignore[list-item]
+        (),
+        ("acme.relu: its check raised TypeError: the condition '4 elements' is text", NODE),
+    ),
+    "check of regions": (
+        with_region_check,
+        (),
+        ("acme: its check of regions raised TypeError: True (a check yields condition, reason)",),
+    ),
+    "space": (
+        lambda: relu(lambda p: p.tune(x=(1, 2))),
+        (),
+        ("acme.relu: x is a value of the pattern",),
+    ),
+    "configure": (
+        lambda: replace(relu(), configure=lambda said: None),  # type: ignore[arg-type,return-value]
+        (),
+        ("backend acme: `configure` gives a NoneType",),
+    ),
+    "configure raises": (
+        lambda: replace(relu(), configure=boom),  # type: ignore[arg-type]
+        (),
+        (f"backend acme: `configure` raised {RAISED}",),
+    ),
+    "rewrite": (
+        rewriting,
+        (),
+        ("acme.relu: its rewrite raised TypeError: a rewrite needs a function", NODE),
+    ),
+    "object": (
+        lowers(lambda c, m: c.state("acme_open", release="acme close", slots=1)),
+        (),
+        ("a kernel is called 'acme close'", f"{NODE}, acme.relu"),
+    ),
+    "slots": (
+        lowers(lambda c, m: c.state("acme_open", release="acme_close", slots=0)),
+        (),
+        ("acme_open: slots=0 (needs a whole number from 1 on)", f"{NODE}, acme.relu"),
     ),
     "cost": (
         lambda: relu(lambda p: p.cost(boom)),  # type: ignore[arg-type]
@@ -190,3 +249,56 @@ def test_a_rule_for_shapes_is_named(
     onnx.save(proto, tmp_path / "m.onnx")
     said = refused(lambda: gate(rule), tmp_path, (), monkeypatch, capsys)
     assert text in said and "n0_Gate" in said
+
+
+PACKAGES = {
+    "syntax": ("def (", "backend acme_syntax: its package raised SyntaxError"),
+    "ends": ("import sys\nsys.exit(3)", "backend acme_ends: its package raised SystemExit: 3"),
+    "empty": ("", "backend acme_empty: its package raised AttributeError"),
+    "number": ("backend = 7", "backend acme_number: its package gives a int"),
+    "named": (
+        "from aot.vendor import Backend\nbackend = Backend('dnnl')",
+        "backend acme_named: its package calls it 'dnnl'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PACKAGES)
+def test_a_package_that_gives_no_backend_is_named(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, said = PACKAGES[case]
+    (tmp_path / f"acme_{case}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    entry = EntryPoint(f"acme_{case}", f"acme_{case}:backend", find.GROUP)
+    monkeypatch.setattr(find, "entry_points", lambda group: [entry])
+    with pytest.raises(BackendError) as caught:
+        find.find_backend(entry.name)
+    assert said in caught.value.what
+
+
+@pytest.mark.parametrize("name", ["acme", "dnnl"])
+def test_two_backends_of_one_name_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of them would be taken is nobody's choice."""
+    entries = [EntryPoint(name, f"{package}:backend", find.GROUP) for package in ("one", "two")]
+    monkeypatch.setattr(find, "entry_points", lambda group: entries)
+    with pytest.raises(BackendError, match=f"two backends are called '{name}': .*:backend and "):
+        find.find_backend(name)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"error": "acme error"},
+        {"link": "acme::npu; other"},
+        {"definitions": ("A B",)},
+        {"memory": -1},
+        {"speed": Speed(macs_per_ns=0, bytes_per_ns=1)},
+        {"limits": Limits(nodes=-1)},
+        {"keeps": "Mul"},
+    ],
+    ids=lambda field: next(iter(field)),
+)
+def test_a_field_that_does_not_fit_is_named(field: dict[str, Any]) -> None:
+    with pytest.raises(BackendError, match=f"backend acme: {next(iter(field))}=.* does not fit"):
+        Backend("acme", folder=Path(__file__).parent, **field)

@@ -22,7 +22,8 @@ from aot.options import Options
 from aot.partition.graph import is_view
 from aot.target import load_target
 from aot.textfile import read_json
-from aot.vendor.backend import Backend, Pattern, Speed
+from aot.vendor.backend import Backend, Pattern
+from aot.vendor.limits import Speed
 from aot.vendor.match import Match, NodeRef, ValueRef
 
 Shape = tuple[int, ...]

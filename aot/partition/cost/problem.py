@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from aot.partition.limits import WhyNot
-from aot.vendor.backend import Limits
+from aot.vendor.limits import Limits
 
 #: (layout, backend that made the value) of what a tile reads → the layouts that it reads its
 #: operands in and makes its results in. Layouts are numbers, 0 is ONNX's own.

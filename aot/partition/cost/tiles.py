@@ -20,7 +20,8 @@ from aot.partition.graph import is_view, node_dependencies, read_by
 from aot.partition.limits import WhyNot
 from aot.partition.region_rules import rules_for
 from aot.partition.result import Partition, Selected
-from aot.vendor.backend import Backend, Limits, Pattern
+from aot.vendor.backend import Backend, Pattern
+from aot.vendor.limits import Limits
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Results
 

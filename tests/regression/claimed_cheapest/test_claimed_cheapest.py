@@ -15,7 +15,8 @@ import pytest
 from aot.ir.layout import blocked
 from aot.partition.cost.costs import Costs
 from aot.partition.select import Partition, select
-from aot.vendor.backend import Backend, Speed
+from aot.vendor.backend import Backend
+from aot.vendor.limits import Speed
 from partition_graphs import typed_graph, vendor
 
 CLAIM = "the cheapest possible"

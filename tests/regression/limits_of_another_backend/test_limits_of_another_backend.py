@@ -5,7 +5,7 @@ nothing, and given back for it."""
 from __future__ import annotations
 
 from aot.partition.select import select
-from aot.vendor.backend import Limits
+from aot.vendor.limits import Limits
 from partition_graphs import host, typed_graph, vendor
 
 
