@@ -144,21 +144,34 @@ AOT_INLINE AOT_VM_F AOT_VM(softplus)(AOT_VM_F x) {
     return positive + AOT_VM(log1p_unit)(AOT_VM(exp)(-AOT_VM(abs)(x)));
 }
 
-/* x * (1 + erf(x / sqrt 2)) / 2 with e = erfc(|x| / sqrt 2): x * e / 2 below zero, x - |x| * e / 2
+/* x * (1 + erf(x / sqrt 2)) / 2 with e = erfc(|x| / sqrt 2) / 2: x * e below zero, x - |x| * e
  * above, where nothing cancels. */
 AOT_INLINE AOT_VM_F AOT_VM(gelu)(AOT_VM_F x) {
     const AOT_VM_F m = AOT_VM(min)(AOT_VM(set1)(20.0F), AOT_VM(abs)(x)); /* e is 0 from 14 on */
-    AOT_VM_F q;
-    /* log(erfc(m / sqrt 2)) / m, error 2^-26 of the result. */
-    q = -1.75351772e-06F * m + 2.4740455e-05F;
-    q = q * m - 0.000116769545F;
-    q = q * m - 0.000125101782F;
-    q = q * m + 0.0049364455F;
-    q = q * m - 0.0364166647F;
-    q = q * m - 0.318288714F;
-    q = q * m - 0.79788661F;
-    q = 0.5F * AOT_VM(exp)(q * m);
-    return AOT_VM(select)(AOT_VM(lt)(x, AOT_VM(set1)(0.0F)), x * q, x - m * q);
+    AOT_VM_F q, t, p, e;
+    /* log2(2 e) / m, error 2^-26 of the result. */
+    q = -2.52900486e-06F * m + 3.56811688e-05F;
+    q = q * m - 0.000168394778F;
+    q = q * m - 0.000180681775F;
+    q = q * m + 0.00712209754F;
+    q = q * m - 0.0525384061F;
+    q = q * m - 0.459193438F;
+    q = q * m - 1.15110707F;
+    q = AOT_VM(max)(AOT_VM(set1)(-126.0F), q * m);
+    t = q + AOT_VM_MAGIC;
+    q = q - (t - AOT_VM_MAGIC);
+    /* (2^q - 1) / q on -1/2..1/2, error 2^-28 of 2^q. */
+    p = 0.000153264729F * q + 0.00133908074F;
+    p = p * q + 0.00961850584F;
+    p = p * q + 0.0555035993F;
+    p = p * q + 0.240226477F;
+    p = p * q + 0.693147182F;
+    p = p * q + 1.0F;
+    /* Half the power of two; -126 gives the exponent of 0. */
+    t = AOT_VM(frombits)(
+        (AOT_VM_I)(((AOT_VM_U)AOT_VM(bits)(t) - (UINT32_C(0x4B400000) - 126U)) << 23));
+    e = p * t;
+    return AOT_VM(select)(AOT_VM(lt)(x, AOT_VM(set1)(0.0F)), x * e, x - m * e);
 }
 
 /* x * (1 + tanh(u)) / 2 = x / (1 + exp(-2 u)). */
