@@ -326,7 +326,12 @@ def resize(d: Draft) -> None:
     h, w = d.shape(x)[2:]
     if d.chance(0.6):
         scales = [1.0, 1.0, d.one(2.0, 3.0, 0.5), d.one(2.0, 1.0, 0.5)]
-        if any(s < 1 and e < 2 for s, e in zip(scales[2:], (h, w), strict=True)):
+        pairs = list(zip(scales[2:], (h, w), strict=True))
+        if any(s < 1 and e < 2 for s, e in pairs):
+            raise Reject
+        # Oracles divide by other lengths where one is no integer: docs/oracles.md.
+        aligned = attrs["coordinate_transformation_mode"] == "align_corners"
+        if aligned and any(s * e % 1 for s, e in pairs):
             raise Reject
         d.add("Resize", [x, "", d.const(np.array(scales, np.float32))], **attrs)
     else:
