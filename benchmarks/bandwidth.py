@@ -4,7 +4,8 @@
 By type of the weights: one product of 4096 x 24576, and a step of a decoder of 124 million weights
 (benchmarks/decoder.py) behind 15 tokens. What is counted are the weights of products, with scales
 (one per column of int8, one per 32 rows of int4); the bandwidth is that of a loop which reads 256
-MiB, in the same rounds. One thread, CPU time, medians of rounds.
+MiB, in the same rounds. One thread, CPU time, medians of rounds. With `--accuracy fast` bundles
+have that option.
 """
 
 from __future__ import annotations
@@ -20,16 +21,20 @@ from statistics import median
 
 import numpy as np
 import onnx
-from decoder import HEADS, LAYERS, PLACES, SIZE, WORDS, caches, feeds, milliseconds
+from decoder import HEADS, LAYERS, PLACES, SIZE, WORDS
 from onnx import TensorProto as T, helper, numpy_helper
 
 import aot
+from aot.tools.bench import Timing, bench
+from aot.tools.run import open_out
 from decoders import LENGTH, PAST, gpt2
 
 #: Bits per weight, scales included, by type.
 BITS = {"float32": 32.0, "float16": 16.0, "bfloat16": 16.0, "int8": 8.0, "int4": 5.0}
 TYPES = {"float16": T.FLOAT16, "bfloat16": T.BFLOAT16}
 BEHIND = 15
+#: Runs whose median counts in a round.
+RUNS = 5
 READ = r"""
 typedef long long v8 __attribute__((vector_size(64)));
 long long sum(const v8 *p, long n);
@@ -137,28 +142,32 @@ def product() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
 
-def timed(proto: onnx.ModelProto, kind: str, out: Path) -> tuple[Callable[[], float], float]:
+def timed(
+    proto: onnx.ModelProto, kind: str, out: Path, accuracy: str = "normal"
+) -> tuple[Callable[[], float], float]:
     """(a function that times a run, in milliseconds; bytes of the products' weights)."""
     count = narrowed(proto, kind)
     proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     step = any(i.name == "input_ids" for i in proto.graph.input)
     options = {"dims": {PAST: BEHIND, LENGTH: 1}} if step else {}
-    net = aot.compile(proto, out, name="net", **options).build().load()
-    given = feeds(BEHIND, 1) | caches(BEHIND) if step else {"x": np.ones((1, 4096), np.float32)}
-    if kind in TYPES:
-        dtype = helper.tensor_dtype_to_np_dtype(TYPES[kind])
-        given = {k: v.astype(dtype) if v.dtype == np.float32 else v for k, v in given.items()}
-    results = net(**given)
-    # Memory that is new in every call would be counted, too.
-    return lambda: milliseconds(lambda: net(**given, out=results)), count * BITS[kind] / 8
+    bundle = aot.compile(proto, out, name="net", accuracy=accuracy, **options).build()
+    built = open_out(bundle.out)
+
+    def once() -> float:
+        found = bench(built, RUNS)  # by the bundle's own program: calls from Python take time, too
+        assert isinstance(found, Timing)
+        return found.median / 1e6
+
+    return once, count * BITS[kind] / 8
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kinds", nargs="*", default=list(BITS), metavar="TYPE")
-    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--only", choices=("product", "step"))
+    parser.add_argument("--accuracy", default="normal", choices=("strict", "normal", "fast"))
     given = parser.parse_args()
     decoder = (LAYERS, HEADS, SIZE, WORDS, PLACES)
     models = {"product": product, "step": lambda: gpt2(*decoder)}
@@ -167,7 +176,8 @@ def main() -> None:
         print("| | weights | MB | ms | GB/s | of bandwidth |\n|---|---|---|---|---|---|")
         for title in [given.only] if given.only else models:
             for kind in given.kinds:
-                run, size = timed(models[title](), kind, Path(name) / f"{title}_{kind}")
+                out = Path(name) / f"{title}_{kind}"
+                run, size = timed(models[title](), kind, out, given.accuracy)
                 run()
                 pairs = [(run(), read()) for _ in range(given.rounds)]
                 ms, part = median(a for a, _ in pairs), median(size / a / b for a, b in pairs)
