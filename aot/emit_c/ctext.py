@@ -287,6 +287,11 @@ def fenced(table: str) -> str:
     return f"/* clang-format off */\n{table}\n/* clang-format on */"
 
 
+def table(ctype: str, name: str, rows: Sequence[str]) -> str:
+    """The C of a constant array `name` of `ctype` with the initialisers `rows`, at least one."""
+    return fenced(f"static const {ctype} {name}[] = {{\n{wrap(rows)}\n}};")
+
+
 def _element(value: int | float, kind: str) -> str:
     """One element of an array whose C type is `kind`, as a literal of that type."""
     if kind == "uint64_t":

@@ -82,8 +82,10 @@ def spell_specs(program: Program) -> str:
             # A row names the place of its dimensions, so it is made before these are added.
             rows.append(_spec(len(extents), t))
             extents += [ctext.integer(d) for d in t.shape]
-        specs.append(_table("aot_spec", f"{name}_{what}_specs", rows or ["{0, 0, 0, 0, 1, 0}"]))
-    tables = [_table("int64_t", f"{name}_extents", extents or ["0"]), *specs]
+        specs.append(
+            ctext.table("aot_spec", f"{name}_{what}_specs", rows or ["{0, 0, 0, 0, 1, 0}"])
+        )
+    tables = [ctext.table("int64_t", f"{name}_extents", extents or ["0"]), *specs]
     tables += [_dynamic(program)] if program.dynamic_dims else []
     return "\n".join(
         [
@@ -95,10 +97,6 @@ def spell_specs(program: Program) -> str:
             "",
         ]
     )
-
-
-def _table(ctype: str, name: str, rows: Sequence[str]) -> str:
-    return ctext.fenced(f"static const {ctype} {name}[] = {{\n{ctext.wrap(rows)}\n}};")
 
 
 def _spec(extents: int, tensor: Tensor) -> str:
@@ -208,7 +206,7 @@ def _dynamic(program: Program) -> str:
         for a, _ in enumerate(t.shape)
     ]
     rows += ["0" for t in outputs(program) for _ in t.shape]
-    return _table("uint8_t", f"{program.name}_dynamic", rows or ["0"])
+    return ctext.table("uint8_t", f"{program.name}_dynamic", rows or ["0"])
 
 
 def _shape_places(program: Program, plan: Plan) -> str:

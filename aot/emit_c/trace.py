@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from aot.emit_c import ctext
 from aot.ir.plan import Plan
@@ -98,10 +98,10 @@ aot_trace_fn *{name}_trace_fn;
 void *{name}_trace_user;
 #endif
 
-{_table("aot_trace_write", f"{name}_writes", rows or ['{0, 0, 0, ""}'])}
-{_table("int32_t", f"{name}_first_write", first_row)}
-{_table("aot_trace_part", f"{name}_parts", parts or ["{0, 0}"])}
-{_table("int32_t", f"{name}_first_part", first_part)}
+{ctext.table("aot_trace_write", f"{name}_writes", rows or ['{0, 0, 0, ""}'])}
+{ctext.table("int32_t", f"{name}_first_write", first_row)}
+{ctext.table("aot_trace_part", f"{name}_parts", parts or ["{0, 0}"])}
+{ctext.table("int32_t", f"{name}_first_part", first_part)}
 
 static inline void {name}_before(int32_t call, unsigned char *arena) {{
     int32_t i;
@@ -129,10 +129,6 @@ static inline void {name}_after(int32_t call, unsigned char *arena, unsigned cha
 #define BEFORE(index) {name}_before(index, arena)
 #define AFTER(index) {name}_after(index, arena, {"NULL" if program.io == "arena" else "out"})
 """
-
-
-def _table(ctype: str, name: str, rows: Sequence[str]) -> str:
-    return ctext.fenced(f"static const {ctype} {name}[] = {{\n{ctext.wrap(rows)}\n}};")
 
 
 def _parts(program: Program, plan: Plan, call: Call) -> list[str]:

@@ -229,7 +229,7 @@ def _opset_errors(model: onnx.ModelProto) -> Iterator[AotError]:
             name = opset.domain or "ai.onnx"
             if not 0 <= opset.version < 1 << 31:
                 yield ModelError(f'opset {opset.version} of "{name}" does not exist')
-            first = versions.setdefault(_domain(opset.domain), opset.version)
+            first = versions.setdefault(domain_of(opset.domain), opset.version)
             if first != opset.version:
                 where = "the model" if holder is model else f"function {holder.name}"
                 yield ModelError(f'{where} imports opsets {first} and {opset.version} of "{name}"')
@@ -249,14 +249,14 @@ def _operator_errors(model: onnx.ModelProto, claimed: Collection[str]) -> Iterat
     """Yield errors for operators that neither ONNX, nor aotc, nor `claimed`
     ("domain::type") knows.
     """
-    functions = {(_domain(f.domain), f.name) for f in model.functions}
+    functions = {(domain_of(f.domain), f.name) for f in model.functions}
     unknown = _unknown_operator(claimed)
     bodies = [("", model.opset_import, graph.node) for graph in all_graphs(model.graph)]
     bodies += [(f"function {f.domain}.{f.name}", f.opset_import, f.node) for f in model.functions]
     for where, opsets, nodes in bodies:
-        versions = {_domain(o.domain): o.version for o in opsets}
+        versions = {domain_of(o.domain): o.version for o in opsets}
         for index, node in enumerate(nodes):
-            domain, name = key = _domain(node.domain), node.op_type
+            domain, name = key = domain_of(node.domain), node.op_type
             if key in functions:
                 continue
             title = node_title(node, index)
@@ -268,7 +268,7 @@ def _operator_errors(model: onnx.ModelProto, claimed: Collection[str]) -> Iterat
 
 def _advice(node: onnx.NodeProto) -> str:
     """What to do about an operator that the opset does not have: another name, or a body for it."""
-    domain = _domain(node.domain)
+    domain = domain_of(node.domain)
     if (key := f"{domain}.{node.op_type}") in _OF_DOMAINS or (key := domain) in _OF_DOMAINS:
         return _OF_DOMAINS[key]
     names = {s.name for s in onnx.defs.get_all_schemas() if s.domain == domain}
@@ -311,7 +311,8 @@ def _is_equation(text: str) -> bool:
     return all(not part or (part.isascii() and part.isalpha()) for part in letters)
 
 
-def _domain(domain: str) -> str:
+def domain_of(domain: str) -> str:
+    """`domain` of a node, a function or an opset, with "" for both spellings of ONNX's own."""
     return "" if domain in STANDARD_DOMAINS else domain
 
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from aot.errors import ModelError, meant
 from aot.ir.deferred_import import onnx
 from aot.ir.operators import AtLeast, OneOf, operator_named
-from aot.load.check import STANDARD_DOMAINS, all_graphs, node_title
+from aot.load.check import all_graphs, domain_of, node_title
 
 MICROSOFT = "com.microsoft"
 
@@ -25,11 +25,11 @@ def check_choices(model: onnx.ModelProto, claimed: Collection[str] = ()) -> None
     Calls of the model's functions, and onnxruntime's operators where a backend claims them
     ("domain::name"), may have texts and numbers of their own.
     """
-    own = {(_domain(f.domain), f.name) for f in model.functions}
+    own = {(domain_of(f.domain), f.name) for f in model.functions}
     nodes = [n for g in all_graphs(model.graph) for n in g.node]
     nodes += [n for f in model.functions for n in f.node]
     for node in nodes:
-        key = _domain(node.domain), node.op_type
+        key = domain_of(node.domain), node.op_type
         if key in own or (key[0] == MICROSOFT and "::".join(key) in claimed):
             continue
         record = operator_named(key[1], key[0])
@@ -58,10 +58,6 @@ def _check_least(node: onnx.NodeProto, given: onnx.AttributeProto, rule: AtLeast
         if number < rule.least:
             what = f"{node_title(node)}: {given.name} {number} (needs at least {rule.least})"
             raise ModelError(what, hint=f"set {given.name} to {rule.least} or more")
-
-
-def _domain(domain: str) -> str:
-    return "" if domain in STANDARD_DOMAINS else domain
 
 
 def _texts(attribute: onnx.AttributeProto) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from aot.errors import ModelError
 from aot.ir.deferred_import import onnx
 from aot.ir.onnx_subprocess import run_isolated
-from aot.load.check import STANDARD_DOMAINS, all_graphs, check_scopes, subgraphs
+from aot.load.check import STANDARD_DOMAINS, all_graphs, check_scopes, domain_of, subgraphs
 from aot.load.marks import push_marks
 from aot.load.options import LoadOptions
 from aot.load.splice import splice
@@ -40,22 +40,18 @@ def _share_versions(model: onnx.ModelProto) -> None:
     to the model's version, for which it must know the type of every argument. What the model itself
     does not import it imports in the newest version that a function does.
     """
-    own = {_standard(o.domain) for o in model.opset_import}
+    own = {domain_of(o.domain) for o in model.opset_import}
     imports = [o for f in model.functions for o in f.opset_import]
     for entry in sorted(imports, key=lambda o: -o.version):
-        if _standard(entry.domain) not in own:
-            own.add(_standard(entry.domain))
+        if domain_of(entry.domain) not in own:
+            own.add(domain_of(entry.domain))
             model.opset_import.append(entry)
-    versions = {_standard(o.domain): o.version for o in model.opset_import}
+    versions = {domain_of(o.domain): o.version for o in model.opset_import}
     for function in model.functions:
         for entry in function.opset_import:
-            wanted = versions.get(_standard(entry.domain))
+            wanted = versions.get(domain_of(entry.domain))
             if wanted not in (None, entry.version) and _are_the_same(function, entry, wanted):
                 entry.version = wanted
-
-
-def _standard(domain: str) -> str:
-    return "" if domain in STANDARD_DOMAINS else domain
 
 
 def _are_the_same(function: onnx.FunctionProto, entry: onnx.OperatorSetIdProto, new: int) -> bool:
@@ -63,10 +59,10 @@ def _are_the_same(function: onnx.FunctionProto, entry: onnx.OperatorSetIdProto, 
 
     False for an operator that onnx does not know.
     """
-    domain = _standard(entry.domain)
+    domain = domain_of(entry.domain)
     try:
         for node in _nodes(function):
-            if _standard(node.domain) == domain:
+            if domain_of(node.domain) == domain:
                 old, other = (
                     onnx.defs.get_schema(node.op_type, v, domain).since_version
                     for v in (entry.version, new)

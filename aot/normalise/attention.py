@@ -24,6 +24,7 @@ from aot.ir.graph_nodes import NAN_ROWS, attribute, is_typed, maker_of, operand,
 from aot.load.options import LoadOptions
 from aot.normalise.attention_forms import LOW, reshaped, transposed
 from aot.normalise.recognise_activations import factors, scalar
+from aot.normalise.transposes import perm_of
 
 FLOAT = 1
 #: So few queries are computed from keys and values as they are.
@@ -141,19 +142,15 @@ def _moved(edit: Editor, before: ir.Node, value: ir.Value, moves: Sequence[ir.No
         if node.op_type == "Reshape":
             value = reshaped(edit, before, value, shape_of(node.outputs[0]))
         else:
-            value = transposed(edit, before, value, _perm(node))
+            value = transposed(edit, before, value, perm_of(node))
     return value
-
-
-def _perm(node: ir.Node) -> list[int]:
-    return [int(p) for p in attribute(node, "perm")]
 
 
 def _swaps(node: ir.Node) -> bool:
     """Whether a row of the keys becomes a column."""
     if node.op_type != "Transpose":
         return False
-    perm = _perm(node)
+    perm = perm_of(node)
     return len(perm) > 2 and perm[-2] == len(perm) - 1
 
 
@@ -211,7 +208,7 @@ def _replace(
     q = _moved(edit, product, queries.source, queries.moves)
     k = _moved(edit, product, keys.source, keys.moves[1:])
     # The product read the keys transposed; Attention takes them as they are and turns them itself.
-    perm = _perm(keys.moves[0])
+    perm = perm_of(keys.moves[0])
     perm = [*perm[:-2], perm[-1], perm[-2]]
     if perm != list(range(len(perm))):
         k = transposed(edit, product, k, perm)

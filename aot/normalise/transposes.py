@@ -86,7 +86,8 @@ def turns_axes(node: ir.Node) -> bool:
     return node.op_type == "Transpose" and not node.domain
 
 
-def _perm(node: ir.Node) -> list[int]:
+def perm_of(node: ir.Node) -> list[int]:
+    """The order of the operand's axes in the result of a Transpose."""
     return [int(p) for p in attribute(node, "perm")]
 
 
@@ -94,7 +95,7 @@ def _merge(edit: Editor, node: ir.Node) -> None:
     before = producer(node.inputs[0], "Transpose")
     if before is None:
         return
-    first, second = _perm(before), _perm(node)
+    first, second = perm_of(before), perm_of(node)
     edit.set_attribute(node, "perm", [first[p] for p in second])
     edit.set_input(node, 0, before.inputs[0])
 
@@ -135,7 +136,7 @@ def _elementwise(edit: Editor, node: ir.Node) -> None:
     """Combine the operands before their Transposes, which are alike; constants are transposed."""
     places = element_places(node)
     sinking = {i: _sinking(node.inputs[i], node) for i in places}
-    perms = [_perm(t) for t in sinking.values() if t is not None]
+    perms = [perm_of(t) for t in sinking.values() if t is not None]
     # All operands must be turned alike, else a Transpose would only change its place.
     if not perms or any(p != perms[0] for p in perms) or len(node.outputs) > 1:
         return
@@ -165,7 +166,7 @@ def _sink(edit: Editor, node: ir.Node, rule: Permute) -> None:
     """Compute a node before the Transposes of all its data; its other inputs are constants."""
     places = moved_places(node) or (0,)
     sinking = [_sinking(node.inputs[i], node) for i in places]
-    found = [_perm(t) for t in sinking if t is not None]
+    found = [perm_of(t) for t in sinking if t is not None]
     if len(found) < len(sinking) or any(p != found[0] for p in found):
         return
     rest = [v for i, v in enumerate(node.inputs) if i not in places]

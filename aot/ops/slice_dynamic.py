@@ -11,7 +11,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, original_name, shape_of
 from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, constant_ints, no_bound, refused
 from aot.shapes.dynamic.rows import counted, most_of, picked, whole_numbers, within
-from aot.shapes.dynamic.rules import dynamic, given, needed, run_time_shape
+from aot.shapes.dynamic.rules import dynamic, given, items_of, needed, run_time_shape
 from aot.shapes.evaluate import Invalid, slice_of
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import lookup
@@ -39,7 +39,7 @@ def slice_dynamic(x: DynamicDims, node: ir.Node) -> None:
     axes = [a + rank if a < 0 else a for a in axes]
     steps = numbers[3] or x.ints(node, [1] * count)
     vectors = [whole_numbers(x, node, v) for v in (numbers[0], numbers[1], steps)]
-    items = [_items(x, v) for v in vectors]
+    items = [items_of(x, v) for v in vectors]
     result, open_axes = list(shape), {a: n for a, n in x.run_sizes(data).items() if a not in axes}
     cut: list[int] = []
     for i, axis in enumerate(axes):
@@ -104,12 +104,6 @@ def _no_more(x: DynamicDims, last: ir.Value, value: ir.Value) -> bool:
     """
     a, b = x.interval(last), x.interval(value)
     return x.same(last, value) or (a is not None and b is not None and a.high[0] <= b.low[0])
-
-
-def _items(x: DynamicDims, vector: ir.Value) -> list[int | None]:
-    """The elements of a vector that are known, None for the others."""
-    known = lookup(vector, x.sweep.partial_values)
-    return known.items() if known is not None else [None] * shape_of(vector)[0]
 
 
 def _cut_bound(x: DynamicDims, vectors: Sequence[ir.Value], place: int, size: int) -> int:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from aot.errors import BackendError, one_line
@@ -56,7 +55,7 @@ def flow_of(matches: Sequence[Match]) -> Flow:
         # Views are nobody's operators, so they do not count towards a limit on operators.
         vertices.append(Vertex(reads, constants, makes, 0 if is_view(match) else len(match.nodes)))
     results = frozenset(i for i, ref in enumerate(refs) if ref.is_output)
-    return Flow(vertices, [_bytes(ref) for ref in refs], results)
+    return Flow(vertices, [ref.nbytes for ref in refs], results)
 
 
 def _entering(match: Match) -> list[ValueRef]:
@@ -66,10 +65,6 @@ def _entering(match: Match) -> list[ValueRef]:
     return [ValueRef(v) for v in dict.fromkeys(read) if id(v) not in inside]
 
 
-def _bytes(ref: ValueRef) -> int:
-    return (math.prod(ref.shape) * ref.dtype.bits + 7) // 8
-
-
 def too_heavy(backend: Backend, match: Match) -> list[str]:
     """Why no region of the backend can hold a match, whatever else is in the region."""
     limits, found = backend.limits, []
@@ -77,7 +72,7 @@ def too_heavy(backend: Backend, match: Match) -> list[str]:
     if limits.nodes is not None and count > limits.nodes:
         found.append(f"{count} operators (a region takes at most {limits.nodes})")
     if limits.constant_bytes is not None:
-        held = sum(_bytes(ref) for ref in _entering(match) if ref.is_const)
+        held = sum(ref.nbytes for ref in _entering(match) if ref.is_const)
         if held > limits.constant_bytes:
             what = f"{held} bytes of constants (a region takes at most {limits.constant_bytes})"
             found.append(what)

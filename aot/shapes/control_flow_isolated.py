@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_edit import Editor, attribute_of
+from aot.ir.graph_edit import Editor, attribute_of, is_used
 from aot.ir.graph_nodes import (
     CONTROL,
     all_nodes,
@@ -346,9 +346,9 @@ def _simplify_inputs(node: ir.Node) -> bool:
         tensor = constant(outer)
         if tensor is not None:
             for body, own in zip(graphs, inner, strict=True):
-                if _is_read(own):
+                if is_used(own):
                     _substitute(body, own, Editor(body).tensor(tensor, str(own.name)))
-        if not any(map(_is_read, inner)):
+        if not any(map(is_used, inner)):
             for body in graphs:
                 body.inputs.pop(index - shift)
             kept.pop(index)
@@ -392,17 +392,13 @@ def _simplify_loop(node: ir.Node) -> bool:
         loop.body.outputs.pop(0)
         node.attributes["goes"] = attribute_of("goes", 0)
         changed = True
-    if loop.counts and not _is_read(loop.body.inputs[0]):
+    if loop.counts and not is_used(loop.body.inputs[0]):
         loop.body.inputs.pop(0)
         node.attributes["counts"] = attribute_of("counts", 0)
         changed = True
     if most != loop.most:
         node.attributes["most"] = attribute_of("most", most)
     return changed
-
-
-def _is_read(value: ir.Value) -> bool:
-    return bool(value.uses()) or value.is_graph_output()
 
 
 def _through(value: ir.Value) -> Any:

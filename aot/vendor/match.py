@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,9 @@ import numpy as np
 from aot.errors import InternalError, UnsupportedError
 from aot.ir import dtypes
 from aot.ir.dtypes import DType
+from aot.ir.graph_nodes import attribute
 from aot.ir.layout import PLAIN, Layout
-from aot.vendor.matcher import Binding, attribute
+from aot.vendor.matcher import Binding
 from aot.vendor.region_model import onnx_of
 
 if TYPE_CHECKING:
@@ -74,6 +76,11 @@ class ValueRef(_Named):
     def rank(self) -> int:
         """Number of axes."""
         return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, several to a byte where they are packed."""
+        return (math.prod(self.shape) * self.dtype.bits + 7) // 8
 
     @property
     def packed(self) -> bool:

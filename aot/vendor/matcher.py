@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.deferred_import import ir
+from aot.ir.graph_nodes import attribute
 from aot.ir.operators import Commutative, trait_of
 from aot.vendor.pattern_ast import (
     Either,
@@ -55,12 +56,6 @@ class Binding:
     root: ir.Node
     groups: dict[str, tuple[ir.Value | None, ...]]
     results: tuple[ir.Value, ...]
-
-
-def attribute(node: ir.Node, name: str, default: Any = None) -> Any:
-    """The Python value of an attribute, or `default`."""
-    a = node.attributes.get(name)
-    return default if a is None else a.value
 
 
 def match_at(pattern: Pat | Results, root: ir.Node) -> Binding | None:

@@ -19,8 +19,9 @@ from typing import Any
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import ALL
+from aot.ir.graph_nodes import attribute
 from aot.vendor.match import ValueRef
-from aot.vendor.matcher import Binding, attribute, match_at, matches_at
+from aot.vendor.matcher import Binding, match_at, matches_at
 from aot.vendor.pattern_ast import (
     Either,
     Graph,

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, U8, DType
-from aot.ir.graph_nodes import Array
+from aot.ir.graph_nodes import Array, attribute
 from aot.vendor.cases import Case
 from aot.vendor.fixed_point import multiply
 from aot.vendor.match import PRODUCTS, Match, NodeRef, product_shape, same_shapes
-from aot.vendor.matcher import attribute
 from aot.vendor.pattern import OP, Pat, Var, either
 from aot.vendor.quantisation import (
     QUANTISED_TYPES,

@@ -166,12 +166,7 @@ def _shape(value: ir.Value | None) -> tuple[int, ...] | None:
 def bytes_of(match: Match) -> int:
     """Bytes of what a match reads and writes."""
     values = [v for _, v in match.inputs()] + list(match.outputs())
-    return sum(size_of(v) for v in values)
-
-
-def size_of(value: ValueRef) -> int:
-    """Bytes of a value's elements."""
-    return (math.prod(value.shape) * value.dtype.bits + 7) // 8
+    return sum(v.nbytes for v in values)
 
 
 #: Nanoseconds; larger numbers are no measurement.

@@ -11,7 +11,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.layout import PLAIN, Layout, same_bytes
 from aot.partition.annotate import PORTABLE
 from aot.partition.assign_layouts import assign_layouts, promised, wanted_layouts
-from aot.partition.cost.costs import Costs, size_of
+from aot.partition.cost.costs import Costs
 from aot.partition.cost.pricing import MANY_WAYS, SEVERAL_RESULTS, Price
 from aot.partition.cost.problem import Content, Problem, Solution, Tile
 from aot.partition.cost.search import Search, solve
@@ -82,7 +82,7 @@ class Tiles:
         return Problem(
             len(nodes),
             self.tiles,
-            [size_of(v) for v in self.values],
+            [v.nbytes for v in self.values],
             readers,
             inputs,
             frozenset(i for i, v in enumerate(self.values) if v.is_output),
@@ -206,7 +206,7 @@ class Tiles:
         ref = self.values[value]
         if same_bytes(ref.shape, layouts[there], layouts[here]):
             return 0.0
-        return size_of(ref) / self.costs.reorder_bytes_per_ns
+        return ref.nbytes / self.costs.reorder_bytes_per_ns
 
     def total(self, graph: ir.Graph, items: Sequence[Selected]) -> float:
         """Nanoseconds of a partition that is ready; `items` are in the order they run."""
@@ -249,7 +249,7 @@ class Tiles:
         spent = 0.0
         for (_, region), ref in crossing.items():
             rate = self.costs.speed(entered[region]).border_bytes_per_ns if region >= 0 else 0
-            spent += size_of(ref) / rate if rate else 0.0
+            spent += ref.nbytes / rate if rate else 0.0
         return spent
 
     def _conversions(self, graph: ir.Graph, items: Sequence[Selected]) -> float:
@@ -266,7 +266,7 @@ class Tiles:
         changed = {(v.name, at): v for v, at in wanted}
         ends = [(ValueRef(v), PLAIN) for v in graph.outputs]
         return sum(
-            size_of(v) / self.costs.reorder_bytes_per_ns
+            v.nbytes / self.costs.reorder_bytes_per_ns
             for v, at in [*((v, at) for (_, at), v in changed.items()), *ends]
             if not same_bytes(v.shape, plan.produced.get(v.name, PLAIN), at)
         )

@@ -17,7 +17,7 @@ from aot.ir.graph_nodes import DYNAMIC, original_name, shape_of
 from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, no_bound
 from aot.shapes.dynamic.equality_constraints import require_equal
 from aot.shapes.dynamic.rows import whole_numbers
-from aot.shapes.dynamic.rules import BOOL_TYPE, total_of
+from aot.shapes.dynamic.rules import BOOL_TYPE, items_of, total_of
 from aot.shapes.partial_values import lookup
 from aot.shapes.symbolic import Poly, constant, divided_by, multiply, number
 
@@ -218,7 +218,7 @@ def _repacked(x: DynamicDims, node: ir.Node, data: ir.Value, target: ir.Value, z
     """
     shape = shape_of(data)
     count, rank = prod(shape), shape_of(target)[0]
-    items = _items(x, target)
+    items = items_of(x, target)
     wanted = whole_numbers(x, node, target)
     total = total_of(x, node, data)
     _all_of(x, node, data, items, total, zero)
@@ -294,9 +294,3 @@ def _where(
     zero = x.ints(node, [0])
     chosen = x.node(node, test, [wanted, zero], [(BOOL_TYPE, rank)])[0]
     return x.node(node, "Where", [chosen, yes, no], [(INT64, rank)])[0]
-
-
-def _items(x: DynamicDims, vector: ir.Value) -> list[int | None]:
-    """The elements of an integer vector, None for those that are not known."""
-    known = lookup(vector, x.sweep.partial_values)
-    return known.items() if known is not None else [None] * shape_of(vector)[0]

@@ -114,6 +114,12 @@ def total_of(x: DynamicDims, node: ir.Node, value: ir.Value) -> ir.Value:
     return x.new(total, prod(shape_of(value)))
 
 
+def items_of(x: DynamicDims, vector: ir.Value) -> list[int | None]:
+    """The elements of an integer vector, None for those that are not known at compile time."""
+    known = lookup(vector, x.sweep.partial_values)
+    return known.items() if known is not None else [None] * shape_of(vector)[0]
+
+
 def run_time_shape(x: DynamicDims, node: ir.Node, vector: ir.Value) -> tuple[list[int], Axes]:
     """(bounds, sizes by axis) of a shape that the vector `vector` says at run time.
 

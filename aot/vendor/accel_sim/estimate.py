@@ -10,12 +10,9 @@ from dataclasses import dataclass, field
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.encode import StreamError
 from aot.vendor.accel_sim.frontend import Step, expand
-from aot.vendor.accel_sim.isa import BYTES
-from aot.vendor.accel_sim.kinds import Fault, Unit
+from aot.vendor.accel_sim.kinds import UNITS, Fault, Unit
 from aot.vendor.accel_sim.pack import zero_blocks
-from aot.vendor.accel_sim.timing import Region, cycles, macs
-
-UNITS = (Unit.LD, Unit.EX, Unit.VX, Unit.ST)
+from aot.vendor.accel_sim.timing import FrontEnd, Region, cycles, macs
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,37 +41,10 @@ class Timeline:
 
 
 @dataclass(slots=True)
-class _Clock:
+class _Clock(FrontEnd):
     """Times of the front end and the units while a program is walked in order."""
 
-    c: Config
-    flash: bool
-    fetched: int = 0
-    issued: deque[int] = field(default_factory=deque)
-    now: int = 0
-    free: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
-    queues: list[deque[int]] = field(default_factory=lambda: [deque() for _ in UNITS])
     tokens: dict[tuple[int, int], deque[int]] = field(default_factory=dict)
-
-    def fetch(self) -> int:
-        """The cycle from which on the front end may look at the next instruction.
-
-        The prefetch buffer gets a place when an older instruction is issued; only the first fetch
-        pays the latency of memory.
-        """
-        burst = -(-BYTES // self.c.rate(self.flash))
-        if not self.issued:
-            self.fetched = self.c.latency(self.flash)
-        room = self.issued.popleft() if len(self.issued) == self.c.prefetch else 0
-        self.fetched = max(self.fetched, room) + burst
-        return max(self.fetched, self.now)
-
-    def issue(self, at: int) -> None:
-        """Note that the front end is done with an instruction in cycle `at`; the next is one cycle
-        later.
-        """
-        self.issued.append(at)
-        self.now = at + 1
 
     def taken(self, unit: int, mask: int) -> tuple[int, int]:
         """(cycle, unit) of the last of the tokens that an instruction of `unit` takes from units in

@@ -16,6 +16,10 @@ class Unit(IntEnum):
     FE = 4
 
 
+#: Everybody but the front end.
+UNITS = (Unit.LD, Unit.EX, Unit.VX, Unit.ST)
+
+
 class DType(IntEnum):
     """Elements: int8 quantised values, float32, uint8 in system memory (the DMA flips the top
     bit)."""

@@ -8,20 +8,18 @@ and places a load whenever the queue of LD has room for it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from aot.vendor import InternalError
 from aot.vendor.accel_sim.config import Config
-from aot.vendor.accel_sim.isa import BYTES
 from aot.vendor.accel_sim.kinds import Unit
 from aot.vendor.accel_sim.nodes import LANES, LD, LDL, LDP, Node
 from aot.vendor.accel_sim.slots import Slots
+from aot.vendor.accel_sim.timing import FrontEnd
 
 #: Items ahead in which an LD counts as coming soon.
 SOON = 12
-UNITS = (Unit.LD, Unit.EX, Unit.VX, Unit.ST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,33 +34,11 @@ class Policy:
 
 
 @dataclass(slots=True)
-class _Time:
+class _Time(FrontEnd):
     """The machine's clocks while nodes are appended."""
 
-    c: Config
-    flash: bool
     slots: Slots = field(default_factory=Slots)
-    now: int = 0
-    fetched: int = 0
-    issued: deque[int] = field(default_factory=deque)
-    free: list[int] = field(default_factory=lambda: [0] * 4)
-    queues: list[deque[int]] = field(default_factory=lambda: [deque() for _ in UNITS])
     ends: list[list[int]] = field(default_factory=lambda: [[0] for _ in range(LANES)])
-
-    def _issue(self) -> int:
-        """The cycle in which the front end may hand out its next instruction, which is
-        fetched now.
-        """
-        if not self.issued:
-            self.fetched = self.c.latency(self.flash)
-        room = self.issued.popleft() if len(self.issued) == self.c.prefetch else 0
-        self.fetched = max(self.fetched, room) + -(-BYTES // self.c.rate(self.flash))
-        return max(self.fetched, self.now)
-
-    def _issued(self, at: int) -> None:
-        """Note that an instruction was handed out in cycle `at`; the next comes a cycle later."""
-        self.issued.append(at)
-        self.now = at + 1
 
     def opening(self, unit: Unit) -> int:
         """The cycle in which the queue of `unit` has room for another instruction; 0 if it
@@ -83,15 +59,15 @@ class _Time:
         The clocks of the front end and of its unit move on.
         """
         for _ in self.slots.place(node.item)[1]:
-            self._issued(self._issue())
-        at, unit = self._issue(), node.unit
+            self.issue(self.fetch())
+        at, unit = self.fetch(), node.unit
         queue = self.queues[unit]
         at = max(at, queue.popleft() if len(queue) == self.c.queue else 0)
         end = max(at, self.free[unit], self.ready(node)) + node.cycles
         self.free[unit] = end
         queue.append(end)
         self.ends[node.lane].append(end)
-        self._issued(at)
+        self.issue(at)
 
 
 class _Loads:

@@ -13,9 +13,9 @@ from typing import Any
 from aot.vendor import BackendError, one_line
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.energy import traffic
-from aot.vendor.accel_sim.estimate import UNITS, Span, Timeline
+from aot.vendor.accel_sim.estimate import Span, Timeline
 from aot.vendor.accel_sim.frontend import expand
-from aot.vendor.accel_sim.kinds import Unit
+from aot.vendor.accel_sim.kinds import UNITS, Unit
 from aot.vendor.accel_sim.network import Compiled
 
 #: Where they are in a bundle.

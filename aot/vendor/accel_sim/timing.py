@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.frontend import Kernel, Step
-from aot.vendor.accel_sim.kinds import Alu, Rq
+from aot.vendor.accel_sim.isa import BYTES
+from aot.vendor.accel_sim.kinds import UNITS, Alu, Rq
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,43 @@ class Region:
     size: int
     flash: bool = False
     writable: bool = False
+
+
+@dataclass(slots=True)
+class FrontEnd:
+    """Clocks of the front end and of the units, in cycles, while instructions are given in order.
+
+    `flash` says where the program lies. `free` is when each unit has done all it was given,
+    `queues` when the instructions that wait for it, or run, end.
+    """
+
+    c: Config
+    flash: bool
+    fetched: int = 0
+    issued: deque[int] = field(default_factory=deque)
+    now: int = 0
+    free: list[int] = field(default_factory=lambda: [0] * len(UNITS))
+    queues: list[deque[int]] = field(default_factory=lambda: [deque() for _ in UNITS])
+
+    def fetch(self) -> int:
+        """The cycle from which on the front end may look at the next instruction.
+
+        The prefetch buffer gets a place when an older instruction is issued; only the first fetch
+        pays the latency of memory.
+        """
+        burst = -(-BYTES // self.c.rate(self.flash))
+        if not self.issued:
+            self.fetched = self.c.latency(self.flash)
+        room = self.issued.popleft() if len(self.issued) == self.c.prefetch else 0
+        self.fetched = max(self.fetched, room) + burst
+        return max(self.fetched, self.now)
+
+    def issue(self, at: int) -> None:
+        """Note that the front end is done with an instruction in cycle `at`; the next is one cycle
+        later.
+        """
+        self.issued.append(at)
+        self.now = at + 1
 
 
 def _up(a: int, b: int) -> int:

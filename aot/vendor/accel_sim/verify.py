@@ -26,14 +26,13 @@ from aot.vendor.accel_sim.effects import Access, accesses, distinct
 from aot.vendor.accel_sim.encode import StreamError
 from aot.vendor.accel_sim.frontend import Step, expand
 from aot.vendor.accel_sim.isa import MAX_TOKENS
-from aot.vendor.accel_sim.kinds import Alu, Fault, Unit
+from aot.vendor.accel_sim.kinds import UNITS, Alu, Fault, Unit
 from aot.vendor.accel_sim.pack import unpack
 from aot.vendor.accel_sim.timing import Region
 
 Array = np.ndarray[Any, Any]
 Clock = tuple[int, int, int, int]
 Ranges = Sequence[tuple[int, int]]
-UNITS = (Unit.LD, Unit.EX, Unit.VX, Unit.ST)
 
 
 def _join(clock: Clock, b: Clock) -> Clock:

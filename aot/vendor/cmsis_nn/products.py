@@ -145,15 +145,9 @@ def stored(w: Array, kind: str) -> Array:
 
 
 @conv.lower
-def to_conv(c: Recorder, m: Match) -> None:
-    """Record the call of a convolution."""
-    found = QuantisedProduct.of(m, TFLITE)
-    record(c, m, found, geometry(m, found))
-
-
 @transposed.lower
-def to_transposed(c: Recorder, m: Match) -> None:
-    """Record the call of a transposed convolution."""
+def to_conv(c: Recorder, m: Match) -> None:
+    """Record the call of a convolution or a transposed convolution."""
     found = QuantisedProduct.of(m, TFLITE)
     record(c, m, found, geometry(m, found))
 

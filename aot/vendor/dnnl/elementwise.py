@@ -185,10 +185,11 @@ def slope_fits(m: Match) -> Checks:
 
 
 @prelu.layouts
-def prelu_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+def as_x_arrives(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     """Keep channels in blocks where x arrives in blocks; {}, all plain, otherwise.
 
-    The pad lanes of y are zero, because a PRelu of zero is zero.
+    The pad lanes of y are zero, because a PRelu of zero is zero, and so are factor and term of
+    channels that are not there.
     """
     x = incoming["x"]
     return {"x": x, "y": blocks(m.x.shape, x.block)} if x.block in BLOCKS else {}
@@ -332,11 +333,7 @@ def _declare_affine(relu: bool) -> None:
             one_each = 3 <= m.x.rank <= 5 and _per_channel(v, m.x)
             yield one_each, f"operand {list(v.shape)} is not one constant per channel"
 
-    @made.layouts
-    def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-        """Keep channels in blocks where x arrives in blocks; {}, all plain, otherwise."""
-        x = incoming["x"]
-        return {"x": x, "y": blocks(m.x.shape, x.block)} if x.block in BLOCKS else {}
+    made.layouts(as_x_arrives)
 
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
