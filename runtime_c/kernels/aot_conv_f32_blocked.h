@@ -189,7 +189,9 @@ AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_block
                            aot_vload(j->r + from));
             }
         }
-        j->next = next != NULL && ahead < (ptrdiff_t)taps * o * AOT_VLEN ? next + ahead : NULL;
+        j->next = next != NULL && ahead < (ptrdiff_t)taps * o * AOT_VLEN
+                      ? (uintptr_t)next + (size_t)ahead * sizeof *next
+                      : 0;
         ahead += (ptrdiff_t)taps * 8;
         aot_tile_f32_run(j, o, P, O, 0);
         if (mixed != 0) {

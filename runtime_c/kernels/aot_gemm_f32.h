@@ -53,7 +53,7 @@ AOT_INLINE void aot_gemm_f32_runs(const aot_tile_f32_job *tile, int32_t o, int P
         left -= AOT_GEMM_RUN;
         j.x += AOT_GEMM_RUN;
         j.w += (ptrdiff_t)AOT_GEMM_RUN * o * AOT_VLEN;
-        j.next = j.next != NULL ? j.next + (ptrdiff_t)AOT_GEMM_RUN * 8 : NULL;
+        j.next += j.next != 0 ? AOT_GEMM_RUN * 8 * sizeof(float) : 0;
         j.bias = zeros;
         j.r = j.y;
     }
@@ -85,7 +85,9 @@ AOT_INLINE void aot_gemm_f32_group(aot_tile_f32_job *j, const aot_gemm_f32_group
         j->n = n;
         j->y = full ? y : edge;
         j->r = full || r == NULL ? r : edge;
-        j->next = next != NULL && ahead < (ptrdiff_t)j->kc * o * AOT_VLEN ? next + ahead : NULL;
+        j->next = next != NULL && ahead < (ptrdiff_t)j->kc * o * AOT_VLEN
+                      ? (uintptr_t)next + (size_t)ahead * sizeof *next
+                      : 0;
         ahead += (ptrdiff_t)j->kc * 8;
         if (!full && r != NULL) {
             (void)memset(edge, 0, sizeof edge);

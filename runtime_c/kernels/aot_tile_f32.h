@@ -43,7 +43,7 @@ typedef struct {
     const float *bias; /* O * V floats */
     float *y;          /* first pixel, first block */
     const float *r;    /* added before the activation, laid out as y (may be y); or NULL */
-    const float *next; /* weights to prefetch, or NULL */
+    uintptr_t next;    /* address from which weights are prefetched, also beyond their end; or 0 */
     ptrdiff_t off[AOT_TILE_MAX_P]; /* of each pixel from x, in floats, at a = b = c = 0 */
     int32_t row[AOT_TILE_MAX_P];   /* image row and column of it; read in edge tiles only */
     int32_t col[AOT_TILE_MAX_P];

@@ -129,8 +129,8 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
                                                AOT_TILE_RUNS)(const aot_tile_f32_job *j) {
     const float *w = j->w;
     /* A number: it runs on beyond the array that it begins in. */
-    uintptr_t pf = (uintptr_t)(j->next != NULL ? j->next : w);
-    const uintptr_t pf_step = j->next != NULL ? 64 : 0;
+    uintptr_t pf = j->next != 0 ? j->next : (uintptr_t)w;
+    const uintptr_t pf_step = j->next != 0 ? 64 : 0;
     const float *r = j->r;
     const float *xs[AOT_TILE_P];
     ptrdiff_t st[AOT_TILE_P];

@@ -239,7 +239,9 @@ AOT_INLINE void aot_winograd_f32_products(aot_tile_f32_job *j, float *m, const f
             j->edge = n == size ? AOT_TILE_CLOSE : 0;
             j->n = n;
             j->y = m + ((ptrdiff_t)point * o * p->tiles + q) * AOT_VLEN;
-            j->next = after != NULL && ahead < panel ? after + ahead : NULL;
+            j->next = after != NULL && ahead < panel
+                          ? (uintptr_t)after + (size_t)ahead * sizeof *after
+                          : 0;
             ahead += (ptrdiff_t)p->ic * 8;
             aot_tile_f32_run(j, o, P, O, 0);
         }
