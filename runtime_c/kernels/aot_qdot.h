@@ -97,9 +97,8 @@ static AOT_NOINLINE AOT_UNUSED void aot_qdot_plain(int32_t *sums, const uint8_t 
 }
 
 /* Every accumulator of a tile is a variable of its own: gcc keeps arrays of them on the stack. */
-#if defined(__ARM_FEATURE_MATMUL_INT8) && AOT_VLEN == 4
 #include "aot_qdot_i8mm.h"
-#elif defined(AOT_QDOT_FLIP)
+#if defined(AOT_QDOT_FLIP) && !defined(AOT_QDOT_I8MM)
 #define AOT_QDOT_PIXELS(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6)
 #define AOT_QDOT_BEGIN(i) aot_vi a##i = b0, c##i = b1, d##i = b0, e##i = b1;
 #define AOT_QDOT_STEP(i)                                                                           \

@@ -11,6 +11,8 @@
 #ifndef AOT_QDOT_I8MM_H
 #define AOT_QDOT_I8MM_H
 
+#if defined(__ARM_FEATURE_MATMUL_INT8) && AOT_VLEN == 4
+#define AOT_QDOT_I8MM 1
 #define AOT_QDOT_PAIRS(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6)
 #define AOT_QDOT_FIRST(i) (S > 1 || 2 * (i) < L ? (S > 1 ? (i) : 2 * (i)) : 0)
 #define AOT_QDOT_SECOND(i) (S > 1 ? (i) : 2 * (i) + 1 < L ? 2 * (i) + 1 : AOT_QDOT_FIRST(i))
@@ -82,5 +84,6 @@ AOT_INLINE void aot_qdot_unit(int32_t *sums, const uint8_t *x0, const uint8_t *x
     }
     AOT_QDOT_PAIRS(AOT_QDOT_END)
 }
+#endif
 
 #endif /* AOT_QDOT_I8MM_H */
