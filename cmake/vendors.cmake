@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT-0
 # aot_find_vendor(VENDOR TARGET ADVICE) includes cmake/find_VENDOR.cmake, which defines TARGET where it
-# finds the vendor's library, and stops where the library cannot serve: ADVICE is the end of what is said.
+# finds the vendor's library, and stops where the library cannot serve; ADVICE ends the message.
 # The file may set aot_vendor_why, and aot_vendor_symbols to rows LIBRARY|SYMBOL. It is a macro because
 # the file sets variables of the bundle's.
 macro(aot_find_vendor vendor target advice)

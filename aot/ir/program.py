@@ -316,7 +316,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a vendor keeps between runs: made by NAME_init, `last` ones after all others.
+    """An object that a vendor keeps between runs: NAME_init makes it, if `last` after all others.
 
     `create(void **slots, args..., params)` returns a status; args are constants and earlier states.
     NAME_shutdown calls `release(void **slots)`, of `slots` pointers, NULL at first, in any case.

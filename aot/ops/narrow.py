@@ -28,10 +28,10 @@ S4, S8, F16, BF16, S8_WORDS = range(5)
 HUGE = 1 << 25
 #: Rows of a step by KIND.
 STEP = (8, 4, 2, 2, 4)
-#: Rows of the weights that are widened at a time, about; also the most elements of x with one unit
-#: (AOT_NARROW_PART), of which the kernel keeps PART bytes (an aot_narrow_part).
+#: Rows of the weights that are widened at a time, about.
 RUN = 256
-PART = 20
+#: The most elements of x with one unit (AOT_NARROW_PART), and sizeof(aot_narrow_part).
+PART, PART_BYTES = 256, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ def _half_panels(w: Array, kind: int, vlen: int) -> Iterator[Array]:
 
 
 def by_dots(c: Recorder, rows: int) -> bool:
-    """Whether products of `rows` rows with weights of 8 bits or less sum integers: of one row, by
-    dot products of the CPU.
+    """Whether a product of `rows` rows with weights of 4 or 8 bits is one by the CPU's dot products
+    of integers: it has one row, and need not be strict.
     """
     return rows == 1 and c.accuracy != "strict" and suits(c.target.simd, c.vlen, c.objective)
 
@@ -136,7 +136,7 @@ def record_narrow(
     if w.kind in (S4, S8_WORDS) and by_dots(c, rows):
         digits, kernel = 2 if c.accuracy == "fast" else 3, "aot_gemm_f32_narrow__dot"
         instance["DIGITS"] = digits
-        scratch = digits * round_up(w.k, 16) + PART * ceil_div(w.k, min(w.block, RUN))
+        scratch = digits * round_up(w.k, 16) + PART_BYTES * ceil_div(w.k, min(w.block, PART))
     steps, blocks = ceil_div(w.k, STEP[w.kind]), ceil_div(w.k, w.block)
     sizes = (4, 0, 4 * steps, 4 * many * blocks, 4, 4)
     moves = [(i, group * size) for i, size in enumerate(sizes) if size]

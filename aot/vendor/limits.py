@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a backend says of its speed and of its regions, and the reasons that its checks yield."""
+"""The speed of a backend, the limits of its regions, and the reasons that its checks yield."""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ class Recorder:
         `create(void **slots, operands...)` runs in NAME_init and returns an aot_status,
         `release(void **slots)` in NAME_shutdown. Operands are constants, states and params. Equal
         requests give one object; one that is `last`, or gets such a one, is made after all others.
-        Raises BackendError for operands that a run computes, names or slots that C has not.
+        Raises BackendError for operands that a run computes, and names or slots that C cannot have.
         """
         args, params = self._arguments(c_name(create), operands)
         if not isinstance(slots, int) or slots < 1:

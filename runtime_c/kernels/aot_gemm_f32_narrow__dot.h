@@ -19,7 +19,9 @@
 
 typedef aot_gemm_f32_narrow_params aot_gemm_f32_narrow__dot_params;
 
-enum { AOT_NARROW_PART = 256 }; /* elements: two sums of them in int32 become one of 24 bits */
+/* The most elements of a part: 256 products of bytes are at most 2^22, so that the sums of two
+ * digits fit one int32. */
+enum { AOT_NARROW_PART = 256 };
 
 /* What a part of x is besides its digits; `less` are their sums times -AOT_NARROW_OFFSET. */
 typedef struct {
@@ -55,20 +57,6 @@ AOT_INLINE int32_t aot_narrow_largest(aot_vi v) {
         most = v[i] > most ? v[i] : most;
     }
     return most;
-#endif
-}
-
-/* The sum of all lanes. */
-AOT_INLINE int32_t aot_narrow_sum(aot_vi v) {
-#if AOT_VLEN == 16 && defined(__AVX512F__)
-    return _mm512_reduce_add_epi32((__m512i)v);
-#else
-    int32_t total = 0;
-    int i;
-    for (i = 0; i < AOT_VLEN; ++i) {
-        total += v[i];
-    }
-    return total;
 #endif
 }
 
@@ -118,9 +106,9 @@ AOT_INLINE int aot_narrow_digits(int8_t *d, aot_narrow_part *part, const float *
         }
     }
     part->unit = largest / limit;
-    part->less[0] = aot_narrow_sum(s0);
-    part->less[1] = aot_narrow_sum(s1);
-    part->less[2] = DIGITS == 3 ? aot_narrow_sum(s2) : 0;
+    part->less[0] = aot_qdot_lanes(s0);
+    part->less[1] = aot_qdot_lanes(s1);
+    part->less[2] = DIGITS == 3 ? aot_qdot_lanes(s2) : 0;
     part->total = (float)part->less[2] * 65536.0F + (float)(part->less[1] * 256 + part->less[0]);
     for (i = 0; i < 3; ++i) {
         part->less[i] *= -AOT_NARROW_OFFSET(KIND);

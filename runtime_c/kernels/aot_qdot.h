@@ -62,6 +62,20 @@ AOT_INLINE aot_vi aot_qdot_load(const int8_t *w) {
     return v;
 }
 
+/* The sum of all lanes. */
+AOT_INLINE int32_t aot_qdot_lanes(aot_vi v) {
+#if AOT_VLEN == 16 && defined(__AVX512F__)
+    return _mm512_reduce_add_epi32((__m512i)v);
+#else
+    int32_t total = v[0];
+    int i;
+    for (i = 1; i < AOT_VLEN; ++i) {
+        total += v[i];
+    }
+    return total;
+#endif
+}
+
 /* Sizes of a window: runs of `four` groups of four bytes; the next run of a row and the next row
  * are `col` and `row` bytes further. */
 typedef struct {
@@ -164,20 +178,6 @@ AOT_INLINE void aot_qdot_unit(int32_t *sums, const uint8_t *x0, const uint8_t *x
 #endif
 
 #ifdef AOT_QDOT_FLIP
-/* The sum of all lanes. */
-AOT_INLINE int32_t aot_qdot_lanes(aot_vi v) {
-#if AOT_VLEN == 16 && defined(__AVX512F__)
-    return _mm512_reduce_add_epi32((__m512i)v);
-#else
-    int32_t total = v[0];
-    int i;
-    for (i = 1; i < AOT_VLEN; ++i) {
-        total += v[i];
-    }
-    return total;
-#endif
-}
-
 #define AOT_QDOT_ONES 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
 #endif
 
