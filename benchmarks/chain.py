@@ -54,6 +54,8 @@ LIBRARIES = {
 }
 #: Calls of a bundle that bring its input to the order in which a chain takes it.
 ARRANGES = ("aot_to_blocked", "aot_transpose", "aot_copy")
+#: Calls of a bundle between a library's own, which bring a value to another order.
+CONVERTS = ("aot_to_blocked", "aot_from_blocked")
 
 
 class Chain:
@@ -119,7 +121,7 @@ class _Written:
         self._number(self.first)
         for call in steps:
             self._step(call)
-        if self._number(program.outputs[0]) != len(self.numbers) - 1:
+        if self._number(program.outputs[0]) != self._count() - 1:
             raise ValueError("the last call does not write the output")
 
     def text(self) -> str:
@@ -129,7 +131,7 @@ class _Written:
         sizes = [int(np.prod(t.shape)) * t.dtype.numpy.itemsize for t in (source, target)]
         shape = source.shape
         head = [
-            f"enum {{ VALUES = {len(self.numbers)} }};",
+            f"enum {{ VALUES = {self._count()} }};",
             f"enum {{ INPUT_BYTES = {sizes[0]}, OUTPUT_BYTES = {sizes[1]} }};",
             f"enum {{ INPUT_RANK = {len(shape)} }};",
             f"static const int64_t input_shape[] = {{{', '.join(map(str, shape))}}};",
@@ -138,8 +140,15 @@ class _Written:
         return "\n".join([*head, *self.structs, *start, *self.calls, "}", ""])
 
     def _number(self, tensor: str) -> int:
+        return self.numbers.setdefault(self._place(tensor), self._count())
+
+    def _place(self, tensor: str) -> str:
         base, offset = self.program.base(tensor)
-        return self.numbers.setdefault(f"{base}+{offset}", len(self.numbers))
+        return f"{base}+{offset}"
+
+    def _count(self) -> int:
+        """Values of the chain; a converted one is the same value."""
+        return len(set(self.numbers.values()))
 
     def _constant(self, arg: object) -> str:
         """Where a constant lies among all of them."""
@@ -153,6 +162,9 @@ class _Written:
 
     def _step(self, call: Call) -> None:
         """Add a call: its parameters, constants, inputs (-1 where it has fewer) and result."""
+        if call.kernel in CONVERTS:  # the chain's library arranges a value itself
+            self.numbers[self._place(call.writes()[0])] = self._number(call.reads()[0])
+            return
         found = (self.made.get(a.state) for a in call.args if isinstance(a, StateArg))
         create = next((c for c in found if c and c.kernel in self.kinds), None)
         if create is None or create.params is None:

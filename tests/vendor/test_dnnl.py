@@ -172,6 +172,36 @@ def test_pad_lanes_at_the_border(root: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_channels_last_where_rows_are_short(root: str, tmp_path: Path) -> None:
+    """Windows over short rows of many channels, and what lies between them: it keeps the order or
+    brings blocks back."""
+    same, twice = {"pads": [1] * 4}, np.array([1, 1, 2, 2], np.float32)
+    rows = [
+        *(("Conv", "x w", "a", same), ("Relu", "a", "b"), ("Conv", "b w1", "c", same)),
+        *(("Add", "c a", "d"), ("PRelu", "d slope", "e"), ("Exp", "c", "f")),
+        *(("Sub", "c f", "u"), ("Mul", "e u", "g"), ("Div", "g f", "h"), ("Conv", "h w2", "i")),
+        *(("Conv", "h w1", "j", same), ("Sub", "j h", "k"), ("Add", "k i", "l")),
+        ("MaxPool", "l", "m", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        *(("Conv", "m w1", "n", same), ("Concat", "n m", "o", {"axis": 1})),
+        *(("LRN", "n", "p", {"size": 3}), ("Resize", "p roi twice", "q", {"mode": "nearest"})),
+        *(("Conv", "q w1", "r", same), ("GlobalAveragePool", "r", "y"), ("Relu", "o", "z")),
+    ]
+    shapes = {"w": (128, 3, 3, 3), "w1": (128, 128, 3, 3), "w2": (128, 128, 1, 1)}
+    consts = {k: drawn(*s, seed=i) / 8 for i, (k, s) in enumerate(shapes.items())}
+    consts |= {"slope": drawn(128, 1, 1, seed=5), "twice": twice, "roi": twice[:0]}
+    proto = model(rows, {"x": [2, 3, 8, 8]}, {"y": None, "z": None}, consts)
+    feeds = {"x": drawn(2, 3, 8, 8, seed=7)}
+    want = ReferenceEvaluator(proto).run(None, feeds)
+    out = tmp_path / "out"
+    compile_to(onnx.shape_inference.infer_shapes(proto), out, options(), configure=False)
+    nodes = merged.manifest_of(out)["nodes"]
+    last = [n["kernel"] for n in nodes if {w["layout"] for w in n["writes"]} == {"NC128"}]
+    assert last.count("aot_dnnl_run") >= 8 and "aot_dnnl_run2" in last, last
+    merged.build(out, {"dnnl_ROOT": root})
+    for got, expected in zip(execute(open_out(out), [feeds["x"]]), want, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
 class Tensor(ctypes.Structure):
     """DLTensor of DLPack 1."""
 

@@ -7,6 +7,7 @@ created. docs/dnnl.md describes what is taken and what is not.
 """
 
 from aot.vendor.dnnl import (
+    conv,
     elementwise,
     int8_products,
     moves,
@@ -20,6 +21,7 @@ from aot.vendor.dnnl.base import backend
 
 __all__ = [
     "backend",
+    "conv",
     "int8_products",
     "elementwise",
     "moves",

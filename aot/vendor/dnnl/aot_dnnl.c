@@ -53,15 +53,21 @@ dnnl_format_tag_t aot_dnnl_plain_tag(int rank) {
     return rank >= 1 && rank <= 6 ? tags[rank - 1] : dnnl_format_tag_undef;
 }
 
+dnnl_format_tag_t aot_dnnl_last_tag(int rank) {
+    static const dnnl_format_tag_t tags[] = {dnnl_acb, dnnl_acdb, dnnl_acdeb};
+    return rank >= 3 && rank <= 5 ? tags[rank - 3] : dnnl_format_tag_undef;
+}
+
 dnnl_format_tag_t aot_dnnl_tag(int rank, int block) {
     static const dnnl_format_tag_t tags[3][3] = {{dnnl_aBc4b, dnnl_aBcd4b, dnnl_aBcde4b},
                                                  {dnnl_aBc8b, dnnl_aBcd8b, dnnl_aBcde8b},
                                                  {dnnl_aBc16b, dnnl_aBcd16b, dnnl_aBcde16b}};
     if (block == 0)
         return aot_dnnl_plain_tag(rank);
-    if (rank < 3 || rank > 5 || (block != 4 && block != 8 && block != 16))
+    if (rank < 3 || rank > 5)
         return dnnl_format_tag_undef;
-    return tags[block / 8][rank - 3];
+    return block == 4 || block == 8 || block == 16 ? tags[block / 8][rank - 3]
+                                                   : aot_dnnl_last_tag(rank);
 }
 
 /* -- Session --------------------------------------------------------------------------------- */

@@ -43,6 +43,8 @@ enum {
     } while (0)
 
 dnnl_format_tag_t aot_dnnl_plain_tag(int rank);
+dnnl_format_tag_t aot_dnnl_last_tag(int rank);
+/* Blocks of 4, 8 or 16 channels, row-major of block 0; any other is all channels, which are last. */
 dnnl_format_tag_t aot_dnnl_tag(int rank, int block);
 
 /* The library's name of a function of one element, its parameters adapted. */

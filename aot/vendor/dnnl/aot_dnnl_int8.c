@@ -10,11 +10,6 @@ static dnnl_data_type_t type_of(int32_t type) {
     return type == AOT_DNNL_U8 ? dnnl_u8 : dnnl_s8;
 }
 
-static dnnl_format_tag_t last_tag(int rank) {
-    static const dnnl_format_tag_t tags[] = {dnnl_acb, dnnl_acdb, dnnl_acdeb};
-    return rank >= 3 && rank <= 5 ? tags[rank - 3] : dnnl_format_tag_undef;
-}
-
 /* Without VNNI pairs of products saturate in 16 bits, or weights lose their lowest bit. */
 static dnnl_status_t exact_sums(void) {
 #if defined(__x86_64__) || defined(__i386__) || defined(_M_X64)
@@ -115,8 +110,8 @@ aot_status aot_dnnl_qconv(void **slots, void **session, const void *w, const voi
     THEN(status, set_scales(&n, p->y[1], (const float *)scale, p->w_rank > p->rank));
     THEN(status, set_zero(slots, &n, &p->x_zero));
     THEN(status, finish_int8(&n, p->r_scale, 1.0f, 0.0f, p->y_type, p->low, p->high));
-    THEN(status, md_typed(&x, p->rank, p->x, type_of(p->x_type), last_tag(p->rank)));
-    THEN(status, md_typed(&y, p->rank, p->y, type_of(p->y_type), last_tag(p->rank)));
+    THEN(status, md_typed(&x, p->rank, p->x, type_of(p->x_type), aot_dnnl_last_tag(p->rank)));
+    THEN(status, md_typed(&y, p->rank, p->y, type_of(p->y_type), aot_dnnl_last_tag(p->rank)));
     THEN(status, md_typed(&any, p->w_rank, p->w, dnnl_s8, dnnl_format_tag_any));
     THEN(status, md_typed(&user, p->w_rank, p->w, dnnl_s8, aot_dnnl_plain_tag(p->w_rank)));
     THEN(status, md_new(&bias, 1, &p->y[1], dnnl_a));
@@ -161,7 +156,7 @@ aot_status aot_dnnl_qdense(void **slots, void **session, const void *w, const vo
 aot_status aot_dnnl_qpool(void **slots, void **session, const aot_dnnl_qpool_params *p) {
     static const dnnl_alg_kind_t algs[] = {dnnl_pooling_max, dnnl_pooling_avg_include_padding,
                                            dnnl_pooling_avg_exclude_padding};
-    const dnnl_format_tag_t tag = last_tag(p->rank);
+    const dnnl_format_tag_t tag = aot_dnnl_last_tag(p->rank);
     const dnnl_data_type_t type = type_of(p->x_type);
     aot_window o;
     aot_md x = MD_EMPTY, y = MD_EMPTY;

@@ -99,6 +99,15 @@ def blocks(shape: tuple[int, ...], vlen: int) -> Layout:
     return Layout(vlen, zeros=shape[1] % vlen != 0)
 
 
+def like(arriving: Layout, shape: tuple[int, ...]) -> Layout:
+    """The layout of a result of `shape` whose operand arrives in blocks of channels or with its
+    channels last, which the operator keeps; lanes past them are zero. Plain after any other.
+    """
+    if arriving.blocked and arriving.block == shape[1]:
+        return arriving
+    return blocks(shape, arriving.block)
+
+
 def stored_elements(value: ValueRef) -> int:
     """Elements in memory, pad lanes included."""
     return math.prod(value.layout.physical(value.shape))

@@ -23,12 +23,12 @@ from aot.vendor import (
     f32,
 )
 from aot.vendor.dnnl.base import (
-    BLOCKS,
     TYPES,
     blocked_by,
     blocks,
     declare,
     floats,
+    like,
     primitive,
     stored_elements,
     type_of,
@@ -186,13 +186,13 @@ def slope_fits(m: Match) -> Checks:
 
 @prelu.layouts
 def as_x_arrives(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Keep channels in blocks where x arrives in blocks; {}, all plain, otherwise.
+    """Keep channels in blocks or last where x arrives so; {}, all plain, otherwise.
 
     The pad lanes of y are zero, because a PRelu of zero is zero, and so are factor and term of
     channels that are not there.
     """
-    x = incoming["x"]
-    return {"x": x, "y": blocks(m.x.shape, x.block)} if x.block in BLOCKS else {}
+    kept = like(incoming["x"], m.x.shape)
+    return {"x": incoming["x"], "y": kept} if kept.blocked else {}
 
 
 @prelu.lower
@@ -256,7 +256,7 @@ def _declare_binary(op_type: str) -> None:
     @made.layouts
     def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
         """Blocks of `vlen` channels for a, b and y if an operand that is no constant arrives in
-        blocks.
+        blocks, channels last if all do.
 
         The answer is {}, all plain, if the shapes of a and b differ or if no fast kernels exist.
         """
@@ -267,7 +267,8 @@ def _declare_binary(op_type: str) -> None:
             or not blocked_by(m.a, vlen)
         ):
             return {}
-        both = blocks(m.a.shape, vlen)
+        last = all(x.block == m.a.shape[1] for x in arrive)
+        both = arrive[0] if last else blocks(m.a.shape, vlen)
         # 0 / 0 is NaN: pad lanes of a quotient are not zero
         kept = both if KINDS[op_type] != DIV else Layout(both.block)
         return {"a": both, "b": both, "y": kept}

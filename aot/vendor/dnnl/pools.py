@@ -9,10 +9,9 @@ from typing import Any
 
 from aot.vendor import Case, Layout, Match, NodeRef, Pattern, Recorder, case, f32
 from aot.vendor.dnnl.base import (
-    BLOCKS,
-    blocks,
     declare,
     floats,
+    like,
     primitive,
     type_of,
 )
@@ -113,10 +112,11 @@ def _record(c: Recorder, m: Match) -> None:
 
 
 def blocks_that_arrive(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Blocks if they arrive so: lanes do not mix, and those of the result become zero."""
-    if incoming["x"].block not in BLOCKS:
-        return {}
-    return {"x": incoming["x"], "y": blocks(m.x.shape, incoming["x"].block)}
+    """Blocks or channels last if they arrive so: lanes do not mix, and those of the result become
+    zero.
+    """
+    kept = like(incoming["x"], m.x.shape)
+    return {"x": incoming["x"], "y": kept} if kept.blocked else {}
 
 
 def _declare(op_type: str) -> None:

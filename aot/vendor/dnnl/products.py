@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and matrix products, with bias, residual and activation in the same primitive."""
+"""Matrix products, and what they share with convolutions: families of patterns with bias,
+residual and activation in the same primitive."""
 
 from __future__ import annotations
 
@@ -13,10 +14,8 @@ import numpy as np
 
 from aot.vendor import (
     ACTIVATIONS,
-    PLAIN,
     Act,
     Case,
-    Layout,
     Match,
     MatrixProduct,
     NodeRef,
@@ -24,14 +23,11 @@ from aot.vendor import (
     Pattern,
     Recorder,
     ValueRef,
-    WindowShape,
     case,
     f32,
     same_shapes,
 )
 from aot.vendor.dnnl.base import (
-    blocked_by,
-    blocks,
     declare,
     floats,
     primitive,
@@ -166,7 +162,7 @@ def run(
     )
 
 
-def _example(made: Pattern, *arrays: Array) -> Case:
+def example(made: Pattern, *arrays: Array) -> Case:
     """A case from `arrays`: an activation, constants, and a residual in "add" patterns.
 
     The bounds of a Clip are appended in "clip" patterns. The operand of a second operator ("then")
@@ -179,182 +175,6 @@ def _example(made: Pattern, *arrays: Array) -> Case:
     residual = len(arrays) - 1 if "add" in made.name else -1
     every = [*arrays, *bounds]
     return case(*every, const=tuple(i for i in range(1, len(every)) if i != residual))
-
-
-# -- convolutions -----------------------------------------------------------------------------
-
-
-def depthwise(m: Match, groups: int) -> bool:
-    """Whether a convolution has one group per channel, as many outputs as inputs, and several
-    groups.
-    """
-    return bool(groups == m.x.shape[1] == m.y.shape[1] and groups > 1)
-
-
-def conv_layouts(m: Match, node: NodeRef, vlen: int) -> dict[str, Layout]:
-    """Blocks of `vlen` channels for x, y, a residual r and the operand `post`.
-
-    The x of a Conv with at most 3 channels stays plain: the library has kernels for such images.
-    {}, all plain, if the library has no such blocks or two groups would share a block.
-    """
-    groups, x, y = int(node.attr("group", 1)), m.x.shape, m.y.shape
-    shared = groups > 1 and not depthwise(m, groups)
-    if not blocked_by(m.x, vlen) or (shared and (x[1] // groups % vlen or y[1] // groups % vlen)):
-        return {}
-    few = groups == 1 and x[1] <= 3 and node.op_type == "Conv"
-    wanted = {"x": PLAIN if few else blocks(x, vlen), "y": blocks(y, vlen)}
-    return {**wanted, **{n: wanted["y"] for n in ("r", "post") if n in m.values}}
-
-
-def conv_fits(m: Match, node: NodeRef) -> Checks:
-    """Checks of the convolution `node` of floats, transposed or not, with constant weights and
-    bias.
-
-    A residual `r` has the shape of the result. Pads are not negative, at the end of a
-    transposed one either, where output_padding lessens them.
-    """
-    yield from floats(m.x, m.w, m.b, m.values.get("r"))
-    yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
-    yield m.w.is_const, "weights are computed at run time (need constants)"
-    yield m.b is None or m.b.is_const, "the bias is computed at run time (needs a constant)"
-    r = m.values.get("r")
-    if r is not None:
-        yield same_shapes(m, r)
-    pads = [int(p) for p in node.attr("pads", [0])]
-    yield min(pads) >= 0, f"pads {pads} (must not be negative)"
-    if node.op_type == "ConvTranspose":
-        after = transposed_after(m, node)
-        yield min(after) >= 0, f"output_padding needs pads {after} at the end (must be >= 0)"
-
-
-def transposed_after(m: Match, node: NodeRef) -> list[int]:
-    """Pads at the end of each axis that give the result's extents."""
-    window = WindowShape.of(node, m.w.shape[2:])
-    axes = zip(m.x.shape[2:], m.y.shape[2:], *window.axes(), strict=True)
-    return [(i - 1) * s + (k - 1) * d + 1 - before - o for i, o, k, s, d, before, _ in axes]
-
-
-def conv_weights(m: Match, groups: int, transposed: bool) -> Array:
-    """The weights as [oc, ic, k...], or [groups, oc, ic, k...] with channels counted per group.
-
-    A transposed convolution has its weights as [ic, oc, k...] in ONNX; those axes are swapped.
-    """
-    w = np.asarray(m.w.data)
-    if transposed:
-        w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
-    else:
-        w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
-    return np.ascontiguousarray(w[0] if groups == 1 else w)
-
-
-def conv_scratch(m: Match, node: NodeRef) -> int:
-    """Bytes of scratch that the library's kernels are known to want; 0 for most convolutions.
-
-    A depthwise bias is padded to blocks; the points of a 1 x 1 kernel with strides are gathered.
-    """
-    strides = WindowShape.of(node, m.w.shape[2:]).strides
-    block = m.x.layout.block or 1
-    channels: int = -(-m.x.shape[1] // block) * block
-    if depthwise(m, int(node.attr("group", 1))):
-        return 4 * channels + 256
-    gathered = math.prod(m.w.shape[2:]) == 1 and max(strides) > 1
-    pixels: int = math.prod(m.y.shape[2:])
-    return 4 * channels * pixels + 256 if gathered else 0
-
-
-def record_conv(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
-    """Record the convolution `node`, the activation `act`, a residual or second operator, and the
-    call.
-    """
-    rank, groups = m.x.rank, int(node.attr("group", 1))
-    transposed = node.op_type == "ConvTranspose"
-    window = WindowShape.of(node, m.w.shape[2:])
-    w = conv_weights(m, groups, transposed)
-    scratch = conv_scratch(m, node)
-    params = c.params(
-        type=type_of(m.x),
-        rank=rank,
-        w_rank=w.ndim,
-        x_block=m.x.layout.block,
-        y_block=m.y.layout.block,
-        transposed=transposed,
-        sum=m.values.get("r") is not None,
-        post=post_of(m),
-        act=act.kind,
-        alpha=act.alpha,
-        beta=act.beta,
-        scratch=scratch,
-        x=m.x.shape,
-        y=m.y.shape,
-        w=w.shape,
-        s=window.strides,
-        # oneDNN counts the elements left out: 0 is a dense kernel
-        d=[d - 1 for d in window.dilations],
-        before=window.before,
-        after=transposed_after(m, node) if transposed else window.after,
-    )
-    b = None if m.b is None else c.const(np.asarray(m.b.data, np.float32), "b")
-    state = primitive(c, "aot_dnnl_conv", c.const(w, "w"), b, params)
-    points = math.prod(m.x.shape if transposed else m.y.shape)
-    run(c, m, state, m.x, m.values.get("r"), Work(points * math.prod(m.w.shape[1:]), scratch))
-
-
-def _conv(op: Any, x: Any, w: Any, b: Any) -> Any:
-    """The graph of a Conv named "conv"; the bias b may be absent."""
-    return op.Conv(x, w, b, _outputs=["conv"], _optional=1)
-
-
-def _conv_add(op: Any, x: Any, w: Any, b: Any, r: Any) -> Any:
-    """The graph of a Conv plus a residual r."""
-    return op.Add(_conv(op, x, w, b), r)
-
-
-def _transposed(op: Any, x: Any, w: Any, b: Any) -> Any:
-    """The graph of a ConvTranspose named "conv"; the bias b may be absent."""
-    return op.ConvTranspose(x, w, b, _outputs=["conv"], _optional=1)
-
-
-def _declare_conv(made: Pattern, constants: Constants) -> None:
-    """Add checks, layouts, lowering and cases to `made`, a pattern with a convolution named "conv".
-
-    `constants(match)` gives the activation behind the convolution. The pattern is changed in place.
-    """
-
-    @made.check
-    def fits(m: Match) -> Checks:
-        """Check the convolution of the match."""
-        yield from conv_fits(m, m.conv)
-
-    @made.layouts
-    def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-        """The layouts that the convolution of the match wants."""
-        return conv_layouts(m, m.conv, vlen)
-
-    @made.lower
-    def lowered(c: Recorder, m: Match) -> None:
-        """Record the convolution with the activation of the match."""
-        record_conv(c, m, m.conv, constants(m))
-
-    @made.cases
-    def examples() -> Iterator[Case]:
-        """A case of 5 input, 24 output channels; a second operand is [1, 24, 5, 6]."""
-        # The weights of a transposed convolution have the input channels first.
-        w = f32(5, 24, 3, 3, low=-0.2, high=0.2)
-        if "add" in made.name or "then" in made.name:
-            yield _example(made, f32(1, 5, 7, 8), w.reshape(24, 5, 3, 3), f32(24), f32(1, 24, 5, 6))
-        elif "transpose" in made.name:
-            yield _example(made, f32(1, 5, 7, 8), w, f32(24))
-        else:
-            yield _example(made, f32(1, 5, 7, 8), w.reshape(24, 5, 3, 3), f32(24))
-
-
-for _made, _constants in (
-    *family("conv", ("x", "w", "b"), _conv),
-    *family("conv_add", ("x", "w", "b", "r"), _conv_add),
-    *family("convtranspose", ("x", "w", "b"), _transposed),
-    *chained("conv", ("x", "w", "b"), _conv),
-):
-    _declare_conv(_made, _constants)
 
 
 # -- products with constant weights -----------------------------------------------------------
@@ -461,7 +281,7 @@ def _declare_dense(made: Pattern, constants: Constants) -> None:
         more = [f32(20)] if biased else []
         second = "add" in made.name or "then" in made.name
         more += [f32(*rows[0].shape[:-1], 20)] if second else []
-        yield _example(made, *rows, f32(33, 20, low=-0.3, high=0.3), *more)
+        yield example(made, *rows, f32(33, 20, low=-0.3, high=0.3), *more)
 
 
 for _made, _constants in (
