@@ -77,7 +77,7 @@ PAGES = sorted(
 # Pages that take long, or whose commands other pages and tests run, too: `make full` runs them.
 FULL = (
     *("project", "first-model", "own-model", "firmware", "quantise", "vendor", "accelerator"),
-    *("exactness", "exercises", "gallery"),
+    *("exactness", "exercises", "gallery", "accel", "diff", "several-models"),
 )
 EVERY = bool(os.environ.get("AOT_FULL"))
 # What stands for commands that set up a machine.

@@ -221,6 +221,7 @@ def test_runner_python_and_the_library_itself(out: Path) -> None:
     assert "net_blob_weights" not in symbols.stdout
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("io", ["caller", "arena"])
 def test_warnings_and_arrays(
@@ -237,6 +238,7 @@ def test_warnings_and_arrays(
     assert close(np.asarray(bundle.load()(X)))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("arrays", ["OFF", "ON"])
 def test_section(arrays: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CFLAGS", STRICT)

@@ -160,7 +160,7 @@ def outputs(proto: onnx.ModelProto, out: Path, **options: object) -> tuple[list,
     return found, bundle.manifest
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "machine", "requant"),
     [
@@ -201,6 +201,7 @@ def test_options_are_checked() -> None:
             backends_for(names, options=Options(backends=names, backend_options=given))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("target", "machine", "weights"), [("cortex-m4", "256", "flash"), ("rv32imac", "64", "sram")]
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A balanced eighth of onnx's own tests; all of them, sanitised, with AOT_FULL=1.
+"""A balanced twelfth of onnx's own tests; all of them, sanitised, with AOT_FULL=1.
 
 Refusals are allowed and counted, so that coverage cannot shrink unseen; nothing else but a pass is.
 """
@@ -20,7 +20,7 @@ REFUSED_SHARE = 0.18
 
 
 def test_onnx_conformance(tmp_path: Path) -> None:
-    chosen = list(range(len(suite.collect()))) if FULL else suite.sample(8)
+    chosen = list(range(len(suite.collect()))) if FULL else suite.sample(12)
     assert len(chosen) > 300
     rows = []
     for start in range(0, len(chosen), run.BATCH):

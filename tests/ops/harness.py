@@ -96,7 +96,7 @@ def collect(only: tuple[str, ...] = (), patterns: Sequence[Pattern] = ()) -> lis
 
 
 def thinned(jobs: Sequence[Job]) -> list[Job]:
-    """Of each pattern's jobs the first two and every eighth of the others.
+    """Of each pattern's jobs the first two and every sixteenth of the others.
 
     AOT_FULL=1 keeps them all.
     """
@@ -106,7 +106,7 @@ def thinned(jobs: Sequence[Job]) -> list[Job]:
     found = []
     for job in jobs:
         name = job.label.split("[")[0]
-        if seen[name] < 2 or seen[name] % 8 == 0:
+        if seen[name] < 2 or seen[name] % 16 == 0:
             found.append(job)
         seen[name] += 1
     return found

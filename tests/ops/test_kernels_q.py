@@ -35,7 +35,7 @@ TARGETS = [
 ]
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("arch", "cpu", "vlen", "unit"), TARGETS)
 def test_kernels_match_numpy(arch: str, cpu: str, vlen: int, unit: str, tmp_path: Path) -> None:
     if not runs_here(vlen):

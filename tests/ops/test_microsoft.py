@@ -313,6 +313,7 @@ def nbits_inputs(rows: int, bits_: int, zeros: bool) -> Arrays:
     return inputs
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize(("rows", "width"), [(72, 4), (64, 8), (40, 8)])
 def test_weights_of_few_bits_stay(tmp_path, rows, width, zeros):

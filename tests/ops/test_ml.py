@@ -108,7 +108,7 @@ def cases() -> Iterator[tuple[str, np.ndarray, dict[str, Any], int]]:
             yield "TreeEnsembleClassifier", X, {**forest("class", 1, 3, low), **more}, 2
 
 
-@pytest.mark.sample(19)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("index", range(len(list(cases()))))
 def test_against_onnxruntime(index: int, tmp_path: Path) -> None:
     op, x, attrs, outputs = list(cases())[index]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every case that every operator of portable C declares, sanitised, against onnx.reference.
 
-Code without vectors computes every second case of an operator, one width of vectors a third, clang
+Code without vectors and one width of vectors compute a third of the cases of an operator, clang
 some that AOT_SEED draws. AOT_FULL=1 gives every width and clang every case.
 """
 
@@ -35,12 +35,13 @@ def _drawn(count: int) -> int:
 
 
 def share(chosen: list[harness.Job], vlen: int) -> list[harness.Job]:
-    """The cases that a width runs: of every pattern the first, and of the others every second
-    without vectors, else a third that no other width runs.
+    """The cases that a width runs: of every pattern the first, and of the others a third, which no
+    other width of vectors runs.
     """
     if os.environ.get("AOT_FULL"):
         return chosen
-    step, first = (len(WIDTHS), WIDTHS.index(vlen)) if vlen in WIDTHS else (2, _drawn(2))
+    step = len(WIDTHS)
+    first = WIDTHS.index(vlen) if vlen in WIDTHS else _drawn(step)
     seen: Counter[str] = Counter()
     found = []
     for job in chosen:

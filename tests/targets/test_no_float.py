@@ -77,7 +77,7 @@ def every_kind(dtype: type, folder: Path) -> Path:
     return folder / "m.onnx"
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("target", sorted(NM))
 @pytest.mark.parametrize(
     ("dtype", "requant"), [(np.int8, "onnx"), (np.int16, "onnx"), (np.int16, "tflite")]
@@ -92,6 +92,7 @@ def is_float(kernel: str) -> bool:
     return "f32" in kernel or "quantize" in kernel
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint16])
 def test_every_operator_on_quantised_values(dtype: type) -> None:
     if dtype is np.uint16 and not FULL:

@@ -52,6 +52,7 @@ def odd_shapes() -> onnx.ModelProto:
     return net.model(**{name: S8 for name in "abcdey"})
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("core", "requant"), CASES)
 def test_same_quantised_values_as_the_host(core: str, requant: str, tmp_path: Path) -> None:
     need_tools(core)

@@ -25,7 +25,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("backend", ["", "accel_sim", "dnnl"])
 @pytest.mark.parametrize("ops", ["Add", "Relu Add", "Sigmoid Mul"])
 @pytest.mark.parametrize("what", SHAPES)
@@ -41,7 +41,7 @@ def test_a_product_that_is_repeated(backend: str, ops: str, what: str, tmp_path:
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("backend", ["", "accel_sim", "cblas", "dnnl"])
 @pytest.mark.parametrize("ops", ["Add", "Add Relu", "Relu Mul"])
 @pytest.mark.parametrize("op, rows", [("MatMul", [5]), ("MatMul", [2, 5]), ("Gemm", [5])])
