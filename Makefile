@@ -10,7 +10,7 @@ APT_TEST := g++ abigail-tools zsh fish clang tcc libclang-rt-14-dev llvm git lib
   libxnnpack-dev libpthreadpool-dev \
   qemu-system-misc qemu-user \
   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross \
-  gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross \
+  gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross clang-16 \
   gcc-i686-linux-gnu libc6-dev-i386-cross
 # Libraries for arm64, which tests run under qemu-user: unpacked into build/arm64, not installed.
 ARM64_FULL := libxnnpack0 libxnnpack-dev libpthreadpool0 libpthreadpool-dev libcpuinfo0 \

@@ -157,6 +157,9 @@ def cpu_flags() -> frozenset[str]:
     for line in text.splitlines():
         if line.startswith(("flags", "Features")):
             return frozenset(line.partition(":")[2].split())
+        if line.startswith("isa"):  # rv64imafdcv_zicsr_…
+            letters, *others = line.partition("rv")[2].split("_")
+            return frozenset([*letters[2:], *others])
     return frozenset()
 
 

@@ -66,6 +66,7 @@ _AARCH64: Words = {
 _ARCHS: Mapping[str, tuple[Words, str]] = {
     "x86_64": (_X86, "-march=x86-64"),
     "aarch64": (_AARCH64, "-march=armv8-a"),
+    "riscv64": ({_HWCAP: _bits("v=21")}, "-march=rv64gc"),
 }
 
 #: Flags that choose instructions. Others with `-m`, as -mcmodel=, are for every file.

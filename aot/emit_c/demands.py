@@ -56,6 +56,8 @@ def _instructions(name: str, target: Target) -> list[str]:
             tests.append("!defined(__AVX512F__)")
         elif target.vlen == 8:
             tests.append("!defined(__AVX2__) || !defined(__FMA__)")
+    elif target.arch == "riscv64" and target.vlen > 1:
+        tests.append("!defined(__riscv_vector)")
     if not tests:
         return []
     flags = " ".join(target.cflags)

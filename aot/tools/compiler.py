@@ -30,6 +30,7 @@ for word do
     -march=x86-64-v?) word=-march=x86_64_v${{word##*v}} ;;
     -march=armv7-a) word=-mcpu=generic+v7a+neon+vfp4 ;;
     -march=rv64gc) word=-mcpu=baseline_rv64 ;;
+    -march=rv64gcv) word=-mcpu=baseline_rv64+v ;;
     -march=armv8-a | -mfpu=*) continue ;;
     -march=armv8.?-a*)
         word=${{word#-march=armv8.}}
@@ -52,6 +53,13 @@ for word do
     esac
 done
 if [ -n "$objects" ] && [ -z "$sources" ]; then
+    for word do
+        shift
+        case $word in
+        --target=*) ;; # of the toolchain file for clang
+        *) set -- "$@" "$word" ;;
+        esac
+    done
     exec {gcc} "$@"
 fi
 for word do
@@ -91,7 +99,7 @@ def check(asked: str, target: Target | None = None) -> None:
         raise BuildError(f"the C compiler --compiler {asked} was not found", hint=hint)
     if target is None or not _is_cross(target):
         return
-    kind, own = _kind(asked), target.compiler
+    kind, own = _kind(asked), _gcc(target)
     where = f"--compiler {asked} for {target.name}"
     apt = f"apt-get install --no-install-recommends {' '.join(target.packages)}"
     if kind == "zig" and target.board:
@@ -138,14 +146,14 @@ def _cross(folder: Path, asked: str, target: Target) -> list[str]:
     if kind == "zig":
         return _by_zig(folder, f" -target {triple}")
     if kind == "gcc":
-        program = shutil.which(target.compiler)
+        program = shutil.which(_gcc(target))
     found = {t: shutil.which(f"{triple}-{t}") for t in ("ar", "ranlib")}
     more = [f"-DCMAKE_{t.upper()}={path}" for t, path in found.items() if path]
     if kind == "clang":
         own = [f"-isystem{path}" for path in _headers(target)]
         # gcc for Arm's boards has enums of as few bytes as they need, and so has its C library.
         headers = shlex.join([*own, *["-fshort-enums"] * (triple == "arm-none-eabi")])
-        words = {"gcc": target.compiler, "clang": shlex.quote(program or asked), "headers": headers}
+        words = {"gcc": _gcc(target), "clang": shlex.quote(program or asked), "headers": headers}
         text = _CLANG.format(triple=_clang_triple(target), **words)
         program = str(_script(folder / "clang-cc", text))
     return [f"-DCMAKE_C_COMPILER={program}", *more]
@@ -169,7 +177,12 @@ def _kind(asked: str) -> str:
 
 def _triple(target: Target) -> str:
     """The machine of the target's gcc, as "arm-none-eabi"."""
-    return target.compiler.removesuffix("-gcc")
+    return target.toolchain.removesuffix("-clang")
+
+
+def _gcc(target: Target) -> str:
+    """The target's gcc: what links for it, also where another compiler compiles."""
+    return f"{_triple(target)}-gcc"
 
 
 def _clang_triple(target: Target) -> str:
@@ -190,7 +203,7 @@ def _machine(program: str) -> str:
 
 def _headers(target: Target) -> list[str]:
     """The folders of the C library's headers that the target's gcc reads, without gcc's own."""
-    words = [target.compiler, *target.cflags, "-xc", "-E", "-v", os.devnull]
+    words = [_gcc(target), *target.cflags, "-xc", "-E", "-v", os.devnull]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     listed = done.stderr.partition("search starts here:")[2].partition("End of search list")[0]
     found = [os.path.realpath(line.strip()) for line in listed.splitlines() if line[:1] == " "]

@@ -26,8 +26,10 @@
 
 #define AOT_QVEC_MAX 16 /* sums at most: P * O */
 
-/* aot_qvec_widen: V int8 as int32. aot_qvec_narrow: stores V int32 that int8 holds. Compilers make
- * scalar code of __builtin_convertvector between the two. */
+typedef int8_t aot_qvec_chars __attribute__((vector_size(AOT_VLEN)));
+
+/* aot_qvec_widen: V int8 as int32. aot_qvec_narrow: stores V int32 that int8 holds. But for RISC-V
+ * compilers make scalar code of __builtin_convertvector between the two. */
 #if AOT_VLEN == 4 && defined(__SSE2__)
 AOT_INLINE aot_vi aot_qvec_widen(const int8_t *p) {
     int32_t four;
@@ -69,6 +71,16 @@ AOT_INLINE void aot_qvec_narrow(int8_t *p, aot_vi v) {
     const int8x8_t bytes = vmovn_s16(vcombine_s16(pairs, pairs));
     const int32_t four = vget_lane_s32(vreinterpret_s32_s8(bytes), 0);
     (void)memcpy(p, &four, sizeof four);
+}
+#elif defined(__riscv_vector)
+AOT_INLINE aot_vi aot_qvec_widen(const int8_t *p) {
+    aot_qvec_chars v;
+    (void)memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, aot_vi);
+}
+AOT_INLINE void aot_qvec_narrow(int8_t *p, aot_vi v) {
+    const aot_qvec_chars bytes = __builtin_convertvector(v, aot_qvec_chars);
+    (void)memcpy(p, &bytes, sizeof bytes);
 }
 #else
 AOT_INLINE aot_vi aot_qvec_widen(const int8_t *p) {

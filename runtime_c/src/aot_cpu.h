@@ -9,7 +9,7 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#elif defined(__aarch64__) && defined(__linux__)
+#elif (defined(__aarch64__) || defined(__riscv)) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
 
@@ -17,8 +17,8 @@
 enum { AOT_CPU_EAX, AOT_CPU_EBX, AOT_CPU_ECX, AOT_CPU_EDX, AOT_CPU_XCR0 };
 
 /* Bits that must be set in one word that describes the CPU. x86-64: in register `place` of cpuid's
- * `leaf` and `subleaf`, or in XCR0, behind a row that asks for OSXSAVE. AArch64: in entry `leaf`
- * of the auxiliary vector. */
+ * `leaf` and `subleaf`, or in XCR0, behind a row that asks for OSXSAVE. Elsewhere in entry
+ * `leaf` of the auxiliary vector. */
 typedef struct aot_cpu_need {
     uint32_t leaf;
     uint32_t subleaf;
@@ -39,7 +39,7 @@ static inline uint32_t aot_cpu_word(const aot_cpu_need *need) {
     }
     (void)__get_cpuid_count(need->leaf, need->subleaf, &words[0], &words[1], &words[2], &words[3]);
     return words[need->place];
-#elif defined(__aarch64__) && defined(__linux__)
+#elif (defined(__aarch64__) || defined(__riscv)) && defined(__linux__)
     return (uint32_t)getauxval(need->leaf);
 #else
     return need->bits; /* nobody to ask */

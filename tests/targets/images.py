@@ -18,7 +18,8 @@ DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
 
 #: What `make test` runs, and what only AOT_FULL=1 does.
 FAST = ("aarch64-linux", "cortex-m0", "cortex-m4", "cortex-m55", "rv32imac")
-REST = ("armv7-linux", "riscv64-linux", "cortex-m3", "cortex-m7", "cortex-m33", "rv32imafc",
+REST = ("armv7-linux", "riscv64-linux", "rv64gcv", "cortex-m3", "cortex-m7", "cortex-m33",
+        "rv32imafc",
         "rv64gc", "cortex-a53", "cortex-a72", "cortex-a76", "aarch64-dotprod",
         "aarch64-i8mm", "neoverse-n1", "cortex-m0plus",
         "cortex-m52", "cortex-m85", "rv32imc", "rv32imac_zba_zbb", "rv32imafcv")  # fmt: skip

@@ -102,6 +102,12 @@ def test_dot_products_of_arm(tmp_path: Path) -> None:
     check(built("cortex-a76", tmp_path), QEMU_ARM, "cortex-a53", "cortex-a76")
 
 
+def test_vectors_of_risc_v(tmp_path: Path) -> None:
+    need_tools("rv64gcv")
+    emulator = ("qemu-riscv64", "-L", "/usr/riscv64-linux-gnu", "-cpu")
+    check(built("rv64gcv", tmp_path), emulator, "rv64", "rv64,v=true,vext_spec=v1.0")
+
+
 def test_boards_and_any_cpu_are_not_asked(tmp_path: Path) -> None:
     for target in ("cortex-m4", "x86-64"):
         aot.compile(DIGITS, tmp_path / target, target=target, configure=False)

@@ -36,8 +36,8 @@ def test_no_target_is_forgotten() -> None:
     assert others | set(ALL) == set(names())
 
 
-#: Cores that others stand for in the rest of `make test`: flags, start-up code and emulator.
-ALIKE = ("cortex-m85", "rv32imafcv")
+#: Cores that others stand for in the rest of `make test`: flags, start-up code, compiler, emulator.
+ALIKE = ("cortex-m85", "rv32imafcv", "rv64gcv")
 
 
 @pytest.mark.parametrize("name", [*EVERY, *ALIKE])
@@ -91,6 +91,9 @@ def test_size(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert measured["arena"] == estimated["arena"]
     assert 1000 < measured["code"] < 60_000
     stack = measured["stack"]
+    if load_target(name).compiler.startswith("clang"):  # it writes no call graph
+        assert stack["declared"] is stack["bytes"] is None
+        return
     assert stack["declared"] == estimated["stack"]["declared"]
     known = table()[family(load_target(name))]
     assert 100 < stack["bytes"] <= (stack["declared"] if known else 4096)
@@ -141,7 +144,7 @@ def test_same_bits_as_the_host_when_strict(name: str, tmp_path: Path) -> None:
     assert results["host"] == results[name]
 
 
-@pytest.mark.parametrize("name", ["cortex-m4", "rv32imac"])
+@pytest.mark.parametrize("name", ["cortex-m4", "rv32imac", "rv64gcv"])
 def test_warnings_are_errors(name: str, tmp_path: Path) -> None:
     need_tools(name)
     aot.compile(DIGITS, tmp_path, target=name, configure=False)

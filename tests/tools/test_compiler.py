@@ -65,6 +65,8 @@ CROSS = (
     ("clang", "rv32imac", "qemu-system-riscv32"),
     ("clang", "riscv64-linux", "qemu-riscv64"),
     ("clang", "aarch64-linux", "qemu-aarch64"),
+    ("clang-16", "rv64gcv", "qemu-riscv64"),
+    ("gcc", "rv64gcv", "qemu-riscv64"),
     ("gcc", "cortex-m7", "qemu-system-arm"),
     ("aarch64-linux-gnu-gcc", "aarch64-linux", "qemu-aarch64"),
     ("zig", "aarch64-linux", "qemu-aarch64"),
@@ -72,6 +74,7 @@ CROSS = (
     ("zig", "aarch64:base,dotprod", "qemu-aarch64"),
     ("zig", "armv7-linux", "qemu-arm"),
     ("zig", "riscv64-linux", "qemu-riscv64"),
+    ("zig", "rv64gcv", "qemu-riscv64"),
 )
 
 
@@ -89,7 +92,10 @@ def test_another_machine(
     words = ["-q", "--target", target, "--compiler", asked]
     assert main([str(INT8), "-o", str(out), *words]) == 0
     chosen = Path(cache_value(out, "CMAKE_C_COMPILER"))
-    assert chosen.is_file() and (asked not in ("clang", "zig") or chosen.name == f"{asked}-cc")
+    assert chosen.is_file() and (
+        asked not in ("clang", "clang-16", "zig")
+        or chosen.name == f"{asked.removesuffix('-16')}-cc"
+    )
     command = ["cmake", "--build", str(out)]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0 and "src/" in built.stdout, built.stdout + built.stderr

@@ -168,11 +168,12 @@
 #define AOT_PREFETCH_AHEAD(p, bytes)                                                               \
     AOT_PREFETCH((const void *)((uintptr_t)(p) + (uintptr_t)(bytes)))
 
-/* Unroll the loop that follows n times: `AOT_UNROLL(4) for (...)`. */
+/* Unroll the loop that follows whole: `AOT_UNROLL(4) for (...)`. It takes at most n rounds, and the
+ * compiler knows how many; given a larger n, clang would keep arrays of registers in memory. */
 #ifndef AOT_UNROLL
 #define AOT_PRAGMA_(x) _Pragma(#x)
 #if defined(__clang__)
-#define AOT_UNROLL(n) AOT_PRAGMA_(clang loop unroll_count(n))
+#define AOT_UNROLL(n) AOT_PRAGMA_(clang loop unroll(full))
 #elif defined(__GNUC__) && __GNUC__ >= 8
 #define AOT_UNROLL(n) AOT_PRAGMA_(GCC unroll n)
 #else
