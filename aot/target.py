@@ -26,8 +26,8 @@ FOLDER = Path(__file__).with_name("targets")
 
 #: x86-64 levels from the most capable down: what `host` resolves to.
 LEVELS = (
-    *("x86-64-v4-vnni", "x86-64-v4", "x86-64-v3-vnni", "x86-64-v3"),
-    *("x86-64-v2", "x86-64"),
+    *("x86-64-v4-bf16", "x86-64-v4-vnni", "x86-64-v4", "x86-64-v3-vnni"),
+    *("x86-64-v3", "x86-64-v2", "x86-64"),
 )
 
 #: Families of targets for `--target FAMILY:LEVEL,LEVEL`, each with its target for any CPU.

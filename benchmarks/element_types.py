@@ -3,7 +3,8 @@
 
     AOT_TEST_MODELS=<folder> python benchmarks/element_types.py
 
-MobileNetV2 in float32 and in float16 with the same weights, four products of float64 for one row
+Encoders in float32, in bfloat16 and with `--accuracy fast`, whose times are compared with that of
+float32 (only where they are named: `--only bert_base_128`). MobileNetV2 in float32 and in float16 with the same weights, four products of float64 for one row
 and for 32, 24 products of one row with weights of float32 and of 4 bits, and operators of 262144
 integers or booleans. Rounds and ratios are those of `host.py`.
 """
@@ -13,14 +14,17 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import onnx
-from host import measure
+from host import compiled, fed, interleaved, measure, ours
 from int8_models import float_model
 from onnx import TensorProto as T, helper, numpy_helper
 
+import encoders
 from corpus_models import RealModel
 
 ELEMENTS = 1 << 18
@@ -36,6 +40,44 @@ def save(
     graph = helper.make_graph(nodes, path.stem, infos[:-1], infos[-1:], weights)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+
+
+def to_bfloat16(model: onnx.ModelProto) -> None:
+    """Give weights, results of Cast, inputs and outputs of float32 the type bfloat16."""
+    graph, nodes = model.graph, []
+    for node in graph.node:
+        nodes.append(node)
+        if node.op_type == "Cast":
+            wide, result = f"{node.output[0]}_wide", node.output[0]
+            node.output[0] = wide
+            nodes.append(helper.make_node("Cast", [wide], [result], to=T.BFLOAT16))
+    del graph.node[:]
+    graph.node.extend(nodes)
+    narrow = helper.tensor_dtype_to_np_dtype(T.BFLOAT16)
+    for tensor in graph.initializer:
+        if tensor.data_type == T.FLOAT:
+            half = numpy_helper.to_array(tensor).astype(narrow)
+            tensor.CopyFrom(numpy_helper.from_array(half, tensor.name))
+    for info in (*graph.input, *graph.output):
+        if info.type.tensor_type.elem_type == T.FLOAT:
+            info.type.tensor_type.elem_type = T.BFLOAT16
+
+
+def rounded(name: str, work: Path, rounds: int) -> None:
+    """Print the times of an encoder in float32, in bfloat16 and with `--accuracy fast`."""
+    wide, narrow = encoders.encoder(name), encoders.encoder(name)
+    to_bfloat16(narrow)
+    timers = {}
+    for kind, model in (("float32", wide), ("bfloat16", narrow), ("fast", wide)):
+        path = work / f"{name}_{kind}.onnx"
+        onnx.save(model, path)
+        options = ["--accuracy", "fast"] if kind == "fast" else []
+        built = compiled(RealModel(path.stem, path, None, {}), work / f"{path.stem}.out", options)
+        timers[kind] = partial(ours, built, fed(built, built.out)[0], 7)
+    times = interleaved(timers, rounds)
+    for kind, own in times.items():
+        ratio = median(a / b for a, b in zip(times["float32"], own, strict=True))
+        print(f"| {name} {kind} | {median(own):.3f} | | {ratio:.2f} x float32 |", flush=True)
 
 
 def to_float16(source: Path, path: Path) -> None:
@@ -113,6 +155,9 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         print("| model | ours ms | onnxruntime ms | onnxruntime / ours |\n|---|---|---|---|")
+        if given.only in encoders.SIZES:
+            rounded(given.only, Path(name), given.rounds)
+            return
         for path in models(Path(os.environ["AOT_TEST_MODELS"]), Path(name)):
             if given.only not in path.stem:
                 continue

@@ -165,7 +165,7 @@ class Folder:
 
 def plain(line: str) -> str:
     """A line without what differs between machines."""
-    line = re.sub(r"x86-64(-v\d)?(-vnni)?", "x86-64", line.rstrip())
+    line = re.sub(r"x86-64(-v\d)?(-vnni|-bf16)?", "x86-64", line.rstrip())
     return re.sub(r"\d+([.,]\d+)*(e[-+]\d+)?", "N", line)
 
 

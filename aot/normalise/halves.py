@@ -15,7 +15,16 @@ from __future__ import annotations
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
-from aot.ir.graph_nodes import array, attribute, constant, dtype_of, inner_graphs, shape_of
+from aot.ir.graph_nodes import (
+    BF16_KEY,
+    array,
+    attribute,
+    constant,
+    dtype_of,
+    inner_graphs,
+    maker_of,
+    shape_of,
+)
 from aot.ir.node_traits import is_view
 from aot.ir.operators import Interface, Linear, Moves, trait_of
 from aot.ir.opset import canonical_opset
@@ -100,6 +109,8 @@ def _widen(
     old = node.outputs[0]
     inputs = [i if i is None else wide.get(i, i) for i in node.inputs]
     wide[old] = edit.again(node, inputs, before=node, dtype=FLOAT)
+    if old.dtype == ir.DataType.BFLOAT16:
+        maker_of(wide[old]).metadata_props[BF16_KEY] = ""
     if old.is_graph_output() or any(u.node not in chosen for u in old.uses()):
         edit.replace(old, _cast(edit, wide[old], dtype_of(old), node))
 

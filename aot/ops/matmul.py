@@ -19,7 +19,7 @@ from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import MatMulShape
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.matmul_views import Strided, batches, three
-from aot.ops.narrow import halved, record_narrow
+from aot.ops.narrow import halved, record_narrow, rounds
 from aot.ops.registry import op, portable
 from aot.partition.cost.costs import Shape, multiplications
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
@@ -76,8 +76,8 @@ def record_packed(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
     """Record the product of m.a [.., k] and constant weights [k, n] with bias, residual and `act`.
 
     Float32 weights that are stored as the model gives them are read where they are, with scratch in
-    bytes; others are packed at compile time, in 16 bits where these hold them. The result may
-    replace the residual.
+    bytes; others are packed at compile time, in 16 bits where these hold them or may round them.
+    The result may replace the residual.
     """
     found = MatrixProduct.of(m, node)
     w, bias = found.weights, next(iter(found.biases.values()), None)
@@ -92,7 +92,7 @@ def record_packed(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
         transposed = node.op_type == "Gemm" and bool(node.attr("transB", 0))
         call = plan.plan_gemm_rows(rows, (w.shape[0], w.shape[1]), transposed, bias, c.vlen, act)
         weights, scratch = m.b, (c.scratch(call.scratch or 0),)
-    elif (half := halved(c, w, rows)) is not None:
+    elif (half := halved(c, w, rows, rounds(c, node, rows))) is not None:
         record_narrow(c, m, m.a, half, bias, r, act)
         return
     else:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products with constant weights narrower than float32, as aot_gemm_f32_narrow.h reads them; of one
-row also aot_gemm_f32_narrow__dot.h.
+row also aot_gemm_f32_narrow__dot.h, of several rows of bfloat16 aot_gemm_f32_narrow__bf16.h.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from functools import partial
 import numpy as np
 
 from aot.ir.deferred import LARGE, Constant, Deferred, memory_of
-from aot.ir.graph_nodes import Array
+from aot.ir.deferred_import import ir
+from aot.ir.dtypes import BF16 as BFLOAT16
+from aot.ir.graph_nodes import BF16_KEY, Array
 from aot.ir.splits import Split
 from aot.ops.conv_pack import ceil_div, gemm_panels, pack_bias, panel_groups
 from aot.ops.conv_plan import TILES
 from aot.ops.quantised.conv_dot import suits
 from aot.ops.quantised.shapes import round_up
-from aot.vendor import Match, Recorder, ValueRef
+from aot.vendor import Match, NodeRef, Recorder, ValueRef
 from aot.vendor.activations import NO_ACT, Act
 
 #: Values of the instance constant KIND.
@@ -32,6 +34,8 @@ STEP = (8, 4, 2, 2, 4)
 RUN = 256
 #: The most elements of x with one unit (AOT_NARROW_PART), and sizeof(aot_narrow_part).
 PART, PART_BYTES = 256, 20
+#: Rows of a product from which on rounding them pays, and bytes of those rounded at a time.
+ROUNDED, ROUNDED_BYTES = 2, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class Narrow:
     """Weights of `kind` for a matrix [k, n], in groups of columns of the target's panels.
 
     `factors` [ceil(k / block), 1 or 2, columns] are the scales, and zeros, of blocks of rows; None
-    for halves.
+    for halves. With `rounds` what they multiply may be rounded to bfloat16, too.
     """
 
     kind: int
@@ -48,6 +52,7 @@ class Narrow:
     data: Constant
     factors: Array | None = None
     block: int = RUN
+    rounds: bool = False
 
 
 # -- float32 weights that 16 bits hold ---------------------------------------------------------
@@ -64,10 +69,15 @@ def _is_f16(w: Array) -> bool:
         return bool(np.all(w.astype(np.float16).astype(np.float32) == w))
 
 
+def _is_in_range(w: Array) -> bool:
+    """Whether no number of `w` is beyond the largest of bfloat16."""
+    return not np.any((np.abs(w) > float.fromhex("0x1.FEp127")) & np.isfinite(w))
+
+
 def _bf16_words(panel: Array) -> Array:
     """Rows [k, columns] as words of two bfloat16 each, the first one in the low half."""
-    bits = panel.view(np.uint32)
-    return bits[0::2] >> 16 | bits[1::2] & 0xFFFF0000
+    bits = panel.astype(BFLOAT16.numpy).view(np.uint16).astype(np.uint32)
+    return bits[0::2] | bits[1::2] << 16
 
 
 #: By kind: whether it holds elements, their type, and how an even number of rows becomes these.
@@ -77,20 +87,35 @@ _HALVES: dict[int, tuple[Callable[[Array], bool], str, Callable[[Array], Array]]
 }
 
 
-def halved(c: Recorder, w: Array, rows: int) -> Narrow | None:
+def rounds(c: Recorder, node: NodeRef, rows: int) -> bool:
+    """Whether a product may round its operands to bfloat16, as the model or `--accuracy fast` says,
+    and gains by it: the CPU multiplies these, and the rows repay their rounding.
+    """
+    asked = c.accuracy == "fast" or BF16_KEY in node.ir.metadata_props
+    asked = asked or node.ir.outputs[0].dtype == ir.DataType.BFLOAT16
+    few = c.vlen < 16 or c.objective == "ram" or rows < ROUNDED
+    return asked and "avx512_bf16" in c.target.requires and not few
+
+
+def halved(c: Recorder, w: Array, rows: int, rounded: bool = False) -> Narrow | None:
     """The matrix `w` [k, n] in 16 bits per element, if these hold every element exactly and reading
     it takes the time: where it is larger than caches, for a single row than the second level.
+
+    With `rounded` always, to the nearest bfloat16, unless that is infinite where `w` is not.
     """
     (k, n), vlen = w.shape, c.vlen
-    if vlen == 1 or w.dtype != np.float32 or w.nbytes < (LARGE if rows == 1 else HUGE):
+    rounded = rounded and n > vlen  # one vector of columns takes as long as rounding rows does
+    small = w.nbytes < (LARGE if rows == 1 else HUGE) and not rounded
+    if vlen == 1 or w.dtype != np.float32 or small:
         return None
     step = max(1, LARGE // max(1, n))  # rows looked at together
     for kind, (holds, dtype, _) in _HALVES.items():
+        holds = _is_in_range if rounded else holds
         if all(holds(w[i : i + step]) for i in range(0, k, step)):
             of = np.dtype(dtype)
             size = ceil_div(k, 2) * ceil_div(n, vlen) * vlen * 4 // of.itemsize
             key, parts = ("halves", kind, memory_of(w), vlen), partial(_half_panels, w, kind, vlen)
-            return Narrow(kind, k, n, Deferred((size,), of, key, parts, w))
+            return Narrow(kind, k, n, Deferred((size,), of, key, parts, w), rounds=rounded)
     return None
 
 
@@ -137,6 +162,11 @@ def record_narrow(
         digits, kernel = 2 if c.accuracy == "fast" else 3, "aot_gemm_f32_narrow__dot"
         instance["DIGITS"] = digits
         scratch = digits * round_up(w.k, 16) + PART_BYTES * ceil_div(w.k, min(w.block, PART))
+    if w.rounds:
+        kernel, line = "aot_gemm_f32_narrow__bf16", (ceil_div(w.k, 32) | 1) * 64
+        instance = {"P": p, "O": o, "ACT": act.after}
+        run = min(rows, max(ROUNDED_BYTES // line // p, 1) * p)
+        scratch = run * line
     steps, blocks = ceil_div(w.k, STEP[w.kind]), ceil_div(w.k, w.block)
     sizes = (4, 0, 4 * steps, 4 * many * blocks, 4, 4)
     moves = [(i, group * size) for i, size in enumerate(sizes) if size]

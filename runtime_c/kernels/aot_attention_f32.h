@@ -248,7 +248,7 @@ AOT_INLINE void aot_attention_f32_block(const aot_attention_f32_head *h, float *
             }
             g.y = s + b * AOT_VLEN;
             g.cols = o * AOT_VLEN;
-            aot_gemm_f32_group(&j, &g, NULL, o, P, O, 0);
+            aot_gemm_f32_group(&j, &g, NULL, o, P, O, 0, 0);
         }
     }
     for (t = 0; t < n; ++t) {
@@ -273,7 +273,7 @@ AOT_INLINE void aot_attention_f32_block(const aot_attention_f32_head *h, float *
             aot_attention_f32_pack_v(vw, h->v, b, g.cols, o * AOT_VLEN, p);
         }
         j.w = vw + ((HOW == 1 ? 0 : (ptrdiff_t)b * p->skv) + (ptrdiff_t)first * o) * AOT_VLEN;
-        aot_gemm_f32_group(&j, &g, NULL, o, P2, O2, 0);
+        aot_gemm_f32_group(&j, &g, NULL, o, P2, O2, 0, 0);
     }
     for (t = 0; HOW == 0 && t < n; ++t) {
         aot_attention_f32_scale(y + t * y_row, p->dv, inverse[t]);

@@ -41,7 +41,7 @@ AOT_INLINE void aot_gemm_f32_copy(float *d, ptrdiff_t d_row, const float *s, ptr
 }
 
 /* One tile, AOT_GEMM_RUN products of each sum at a time: y takes the sums of the earlier ones. */
-AOT_INLINE void aot_gemm_f32_runs(const aot_tile_f32_job *tile, int32_t o, int P, int O) {
+AOT_INLINE void aot_gemm_f32_runs(const aot_tile_f32_job *tile, int32_t o, int P, int O, int RUNS) {
     static const float zeros[4 * AOT_VLEN] = {0};
     aot_tile_f32_job j = *tile;
     int32_t left = tile->kc;
@@ -49,7 +49,7 @@ AOT_INLINE void aot_gemm_f32_runs(const aot_tile_f32_job *tile, int32_t o, int P
         j.kc = AOT_GEMM_RUN;
         j.kblk = AOT_GEMM_RUN;
         j.clamp = 0;
-        aot_tile_f32_run(&j, o, P, O, 0);
+        aot_tile_f32_run(&j, o, P, O, RUNS);
         left -= AOT_GEMM_RUN;
         j.x += AOT_GEMM_RUN;
         j.w += (ptrdiff_t)AOT_GEMM_RUN * o * AOT_VLEN;
@@ -60,13 +60,13 @@ AOT_INLINE void aot_gemm_f32_runs(const aot_tile_f32_job *tile, int32_t o, int P
     j.kc = left;
     j.kblk = left;
     j.clamp = tile->clamp;
-    aot_tile_f32_run(&j, o, P, O, 0);
+    aot_tile_f32_run(&j, o, P, O, RUNS);
 }
 
 /* All rows of one group of `o` vectors of columns; j has x, w, bias, kc, clamp. A group whose last
- * vector is not full goes through a buffer. */
+ * vector is not full goes through a buffer. RUNS as aot_tile_f32_run has it: 0, or 2 for words. */
 AOT_INLINE void aot_gemm_f32_group(aot_tile_f32_job *j, const aot_gemm_f32_group_args *g,
-                                   const float *next, int32_t o, int P, int O, int ACT) {
+                                   const float *next, int32_t o, int P, int O, int ACT, int RUNS) {
     float edge[AOT_TILE_MAX_P * 2 * AOT_VLEN]; /* the largest P * O of a family is 28 vectors */
     const int full = g->cols == o * AOT_VLEN;
     ptrdiff_t ahead = 0;
@@ -93,7 +93,7 @@ AOT_INLINE void aot_gemm_f32_group(aot_tile_f32_job *j, const aot_gemm_f32_group
             (void)memset(edge, 0, sizeof edge);
             aot_gemm_f32_copy(edge, j->y_pixel, r, g->y_row, n, g->cols);
         }
-        aot_gemm_f32_runs(j, o, P, O);
+        aot_gemm_f32_runs(j, o, P, O, RUNS);
         if (ACT != 0) {
             aot_conv_act_f32_tile(j->y, n, j->y_pixel, o, AOT_VLEN, g->act, g->alpha, g->beta);
         }
@@ -259,7 +259,7 @@ AOT_INLINE void aot_gemm_f32(float *y, const float *x, const float *w, const flo
         if (ACT == 0 && O == 4 && p->m == 1) {
             aot_gemv_f32_group(&j, &g, o);
         } else {
-            aot_gemm_f32_group(&j, &g, b + o < vecs ? j.w + size : NULL, o, P, O, ACT);
+            aot_gemm_f32_group(&j, &g, b + o < vecs ? j.w + size : NULL, o, P, O, ACT, 0);
         }
         j.w += size;
     }

@@ -279,7 +279,7 @@ AOT_INLINE void aot_gemm_f32_narrow(float *y, const float *x, const void *weight
             j.x = x + t;
             j.w = panel;
             j.clamp = last && p->act == AOT_ACT_CLAMP;
-            aot_gemm_f32_group(&j, &g, NULL, o, P, O, last ? ACT : 0);
+            aot_gemm_f32_group(&j, &g, NULL, o, P, O, last ? ACT : 0, 0);
             j.bias = zeros;
             g.r = g.y; /* y holds the sums of the runs before */
         }

@@ -114,7 +114,7 @@ AOT_INLINE void aot_gemm_rows_f32_some(float *y, aot_tile_f32_job *j, const floa
         aot_gemm_rows_f32_expect(y, (ptrdiff_t)p->y_row, m * c / cols, m * (c + g.m) / cols, cols);
         g.y = sums + (ptrdiff_t)c * width;
         j->x = w + (ptrdiff_t)c * p->k;
-        aot_gemm_f32_group(j, &g, NULL, o, P, O, 0);
+        aot_gemm_f32_group(j, &g, NULL, o, P, O, 0, 0);
     }
     for (i = 0; i < m; i += AOT_VLEN) {
         for (c = 0; c < cols; c += AOT_VLEN) {
@@ -190,7 +190,7 @@ AOT_INLINE void aot_gemm_rows_f32_group(aot_tile_f32_job *j, aot_gemm_f32_group_
         j->kblk = k;
         j->x = x + t;
         j->clamp = last && p->act == AOT_ACT_CLAMP;
-        aot_gemm_f32_group(j, g, NULL, o, P, O, last ? ACT : 0);
+        aot_gemm_f32_group(j, g, NULL, o, P, O, last ? ACT : 0, 0);
         g->r = g->y; /* y holds the sums of the blocks before */
         j->bias = zeros;
         t += k;

@@ -113,7 +113,7 @@ AOT_INLINE void aot_matmul_f32_one(float *y, const float *a, const float *b, flo
             j.kc = k;
             j.kblk = k;
             j.x = a + t;
-            aot_gemm_f32_group(&j, &g, NULL, o, P, O, 0);
+            aot_gemm_f32_group(&j, &g, NULL, o, P, O, 0, 0);
             g.r = g.y; /* y holds the sums of the blocks before */
             t += k;
         } while (t < p->k);

@@ -14,7 +14,8 @@
  *
  * Rounding: a long sum loses digits in one accumulator. After at most `run` products a tile starts
  * again from zero, and y takes the total. Where products cancel (spectra), tiles with RUNS also
- * keep what the total rounds away.
+ * keep what the total rounds away. With RUNS 2 a number of x and of w is a word of two bfloat16
+ * (aot_bf16.h), of which both products are added; bias, r and y are floats as ever.
  *
  * An `edge` tile has pixels whose taps fall outside the image: those read zeros instead.
  * Accumulators are scalars with explicit names (arrays would live in memory); instances of the
@@ -26,6 +27,7 @@
 #include <float.h>
 #include <stddef.h>
 
+#include "aot_bf16.h"
 #include "aot_rows.h"
 #include "aot_simd.h"
 
@@ -100,6 +102,13 @@ static const float aot_tile_f32_zeros[16] = {0};
 #include "aot_tile_f32_set.h"
 #define AOT_TILE_RUNS 1
 #include "aot_tile_f32_set.h"
+#ifdef AOT_BF16_MADD
+#define AOT_TILE_RUNS 2
+#include "aot_tile_f32_set.h"
+#define AOT_T_WORDS(p, o) AOT_T_NAME(p, o, 2)(j)
+#else
+#define AOT_T_WORDS(p, o) ((void)0)
+#endif
 
 /* The most pixels a tile function takes when `n` are left: a smaller one wastes fewer. Seven and
  * eight are as four and four, as a tile of two pixels waits for its weights. */
@@ -115,7 +124,9 @@ AOT_INLINE int32_t aot_tile_f32_size(int P, int32_t n) {
 
 #define AOT_T_CALL(p, o)                                                                           \
     do {                                                                                           \
-        if (RUNS != 0) {                                                                           \
+        if (RUNS == 2) {                                                                           \
+            AOT_T_WORDS(p, o);                                                                     \
+        } else if (RUNS != 0) {                                                                    \
             AOT_T_NAME(p, o, 1)(j);                                                                \
         } else {                                                                                   \
             AOT_T_NAME(p, o, 0)(j);                                                                \

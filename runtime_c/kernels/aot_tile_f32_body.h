@@ -29,17 +29,23 @@
 #define AOT_T_LOAD(o)                                                                              \
     aot_vf w##o = aot_vload(w + (o)*AOT_VLEN);                                                     \
     AOT_VPIN(w##o);
+#if AOT_TILE_RUNS == 2
+#define AOT_T_SET(x) aot_bf16_word(&(x))
+#define AOT_T_FMA(p, o) a##p##_##o = AOT_BF16_MADD(a##p##_##o, w##o, s);
+#else
+#define AOT_T_SET(x) aot_vset1(x)
 #define AOT_T_FMA(p, o) a##p##_##o += w##o * s;
+#endif
 #define AOT_T_PIXEL(p)                                                                             \
     {                                                                                              \
-        const aot_vf s = aot_vset1(AOT_T_X(p));                                                    \
+        const aot_vf s = AOT_T_SET(AOT_T_X(p));                                                    \
         AOT_T_EACH_Q(AOT_T_FMA, p)                                                                 \
         AOT_VKEEP(s);                                                                              \
     }
 /* The same where pixels follow each other: one address for all, as there are few registers. */
 #define AOT_T_NEXT_PIXEL(p)                                                                        \
     {                                                                                              \
-        const aot_vf s = aot_vset1(x[(p)*AOT_VLEN]);                                               \
+        const aot_vf s = AOT_T_SET(x[(p)*AOT_VLEN]);                                               \
         AOT_T_EACH_Q(AOT_T_FMA, p)                                                                 \
         AOT_VKEEP(s);                                                                              \
     }
@@ -76,7 +82,7 @@
     a##p##_##o += aot_vload(sum + AOT_T_LANE(p, o));
 #define AOT_T_TOTALS(p) AOT_T_EACH_Q(AOT_T_TOTAL, p)
 
-#if AOT_TILE_RUNS
+#if AOT_TILE_RUNS == 1
 #define AOT_T_RUN_OVER                                                                             \
     if (since + n > j->run && since > 0) {                                                         \
         if (!flushed) {                                                                            \
@@ -135,7 +141,7 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
     const float *xs[AOT_TILE_P];
     ptrdiff_t st[AOT_TILE_P];
     int32_t a, b, p;
-#if AOT_TILE_RUNS
+#if AOT_TILE_RUNS == 1
     float sum[AOT_TILE_P * AOT_T_W], lost[AOT_TILE_P * AOT_T_W];
     int32_t since = 0;
     int flushed = 0;
@@ -218,7 +224,7 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
             }
         }
     }
-#if AOT_TILE_RUNS
+#if AOT_TILE_RUNS == 1
     if (flushed != 0) {
         AOT_T_EACH_P(AOT_T_TOTALS)
     }
@@ -250,6 +256,7 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
 #undef AOT_T_RUN_OVER
 #undef AOT_T_X
 #undef AOT_T_LOAD
+#undef AOT_T_SET
 #undef AOT_T_FMA
 #undef AOT_T_PIXEL
 #undef AOT_T_STEP

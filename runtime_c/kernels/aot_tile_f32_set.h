@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* All register tiles, with AOT_TILE_RUNS 0 or 1: see aot_tile_f32.h, which includes it once for
+/* All register tiles, with AOT_TILE_RUNS 0, 1 or 2: see aot_tile_f32.h, which includes it once for
  * each. Not a header to include elsewhere. */
 
 #define AOT_TILE_O 1

@@ -24,7 +24,8 @@ def test_levels(name: str, vlen: int) -> None:
 @pytest.mark.parametrize(
     "missing, level",
     [
-        ((), "x86-64-v4-vnni"),
+        ((), "x86-64-v4-bf16"),
+        (("avx512_bf16",), "x86-64-v4-vnni"),
         (("avx512_vnni",), "x86-64-v4"),
         (("avx512f",), "x86-64-v3-vnni"),
         (("avx512f", "avx_vnni"), "x86-64-v3"),
@@ -34,7 +35,7 @@ def test_levels(name: str, vlen: int) -> None:
 def test_host_is_the_best_level_the_cpu_has(
     missing: tuple[str, ...], level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    widest = ("x86-64-v4-vnni", "x86-64-v3-vnni")
+    widest = ("x86-64-v4-bf16", "x86-64-v3-vnni")
     every = {f for level in widest for f in load_target(level).requires} - set(missing)
     monkeypatch.setattr(targets, "cpu_flags", lambda: frozenset(every))
     monkeypatch.setattr(targets.platform, "machine", lambda: "x86_64")

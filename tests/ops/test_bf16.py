@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products by the dot products of bfloat16 of a CPU: which ones, and that operands are rounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+import aot
+import graphs
+from aot.target import load_target
+
+TARGET = "x86-64-v4-bf16"
+RNG = np.random.default_rng(5)
+#: Rows, products and columns: odd ones, of several runs and groups, one row, few columns.
+SIZES = {"odd": (13, 47, 70), "long": (7, 1100, 33), "one": (1, 64, 64), "few": (9, 20, 16)}
+SHAPES = {f"{k}_x": (m, depth) for k, (m, depth, _) in SIZES.items()}
+RESULTS = {f"{k}_y": (m, n) for k, (m, _, n) in SIZES.items()}
+WEIGHTS = {
+    f"{k}_w": RNG.standard_normal((depth, n), np.float32) for k, (_, depth, n) in SIZES.items()
+}
+FAR = {**WEIGHTS, "odd_w": np.where(np.eye(47, 70) > 0, np.float32(3.4e38), WEIGHTS["odd_w"])}
+NODES = [("MatMul", f"{k}_x {k}_w", f"{k}_y", {}) for k in SIZES]
+BY_DOTS = {"odd", "long"}
+
+
+def rounded(a: np.ndarray) -> np.ndarray:
+    """The nearest bfloat16, as float64."""
+    return a.astype(ml_dtypes.bfloat16).astype(np.float64)
+
+
+def by_dots(bundle: aot.Bundle) -> set[str]:
+    """The sizes whose products are dot products of bfloat16."""
+    found = [n["nodes"] for n in bundle.manifest["nodes"] if n["kernel"].endswith("narrow__bf16")]
+    return {k for i, k in enumerate(SIZES) if any(f"n{i}_MatMul" in names for names in found)}
+
+
+@pytest.mark.parametrize(
+    ("options", "weights", "found"),
+    [
+        ({"accuracy": "fast"}, WEIGHTS, BY_DOTS),
+        ({"accuracy": "fast"}, FAR, {"long"}),
+        ({"accuracy": "fast", "objective": "ram"}, WEIGHTS, set()),
+        ({"accuracy": "fast", "target": "x86-64-v4-vnni"}, WEIGHTS, set()),
+        ({"accuracy": "normal"}, WEIGHTS, set()),
+        ({"accuracy": "strict"}, WEIGHTS, set()),
+    ],
+)
+def test_which_products(
+    options: dict[str, str], weights: dict[str, np.ndarray], found: set[str], tmp_path: Path
+) -> None:
+    model = graphs.model(NODES, SHAPES, RESULTS, weights)
+    given = {"target": TARGET, "configure": False, **options}
+    assert by_dots(aot.compile(model, tmp_path / "out", **given)) == found
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+def test_results(kind: str, tmp_path: Path) -> None:
+    """Those of rounded operands, but of one row or few columns; of bfloat16 rounded once more."""
+    if not load_target(TARGET).runs_here():
+        pytest.skip(f"this CPU lacks {', '.join(load_target(TARGET).missing_flags())}")
+    wide = kind == "float32"
+    dtype = np.float32 if wide else ml_dtypes.bfloat16
+    weights = {k: w.astype(dtype) for k, w in WEIGHTS.items()}
+    types = {} if wide else dict.fromkeys((*SHAPES, *RESULTS), TensorProto.BFLOAT16)
+    model = graphs.model(NODES, SHAPES, RESULTS, weights, types)
+    accuracy = "fast" if wide else "normal"
+    bundle = aot.compile(model, tmp_path / "out", target=TARGET, accuracy=accuracy)
+    assert by_dots(bundle) == BY_DOTS
+    feeds = {k: RNG.standard_normal(s).astype(dtype) for k, s in SHAPES.items()}
+    given = feeds.values() if wide else [a.view(np.uint16) for a in feeds.values()]
+    for name, y in zip(SIZES, bundle.load()(*given), strict=True):
+        x, w = feeds[f"{name}_x"], weights[f"{name}_w"]
+        exact = name not in BY_DOTS and wide
+        a, b = (v.astype(np.float64) if exact else rounded(v) for v in (x, w))
+        size = np.abs(a) @ np.abs(b)
+        got = np.asarray(y) if wide else np.asarray(y).view(ml_dtypes.bfloat16)
+        gap = np.abs(got.astype(np.float64) - a @ b)
+        assert np.all(gap <= 1e-6 * size + (0 if wide else 2.0**-8) * np.abs(a @ b)), name
