@@ -3,10 +3,11 @@
 
     AOT_TEST_MODELS=<folder> python benchmarks/element_types.py
 
-Encoders in float32, in bfloat16 and with `--accuracy fast`, whose times are compared with that of
-float32 (only where they are named: `--only bert_base_128`). MobileNetV2 in float32 and in float16 with the same weights, four products of float64 for one row
-and for 32, 24 products of one row with weights of float32 and of 4 bits, and operators of 262144
-integers or booleans. Rounds and ratios are those of `host.py`.
+Encoders in float32, in bfloat16 and with `--accuracy fast`, beside their own time in float32 (only
+where one is named: `--only bert_base_128`). MobileNetV2 in float32 and in float16 with the same
+weights, four products of float64 for one row and for 32, 24 products of one row with weights of
+float32 and of 4 bits, and operators of 262144 integers or booleans. Rounds and ratios are those of
+`host.py`.
 """
 
 from __future__ import annotations
