@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,14 @@ def _opened(path: Path) -> ctypes.CDLL:
         return ctypes.CDLL(str(shutil.copy(path, folder)))  # stays mapped
 
 
+def _shut_down(function: Any, process: int, context: Array, *_used: object) -> None:
+    """Call NAME_shutdown for `context`, in the process that initialised it: a forked one has none
+    of its threads. `_used` is the memory that lives until then.
+    """
+    if os.getpid() == process:
+        function(ctypes.c_void_p(context.ctypes.data))
+
+
 class Library:
     """`net(x)` or `net(name=x)` returns the output, or a tuple of them; `net.run(x)` a dictionary.
 
@@ -80,7 +89,7 @@ class Library:
     raw bits or of ml_dtypes; what shares a byte in the library has one each here, and is copied.
     `out` gives arrays of either kind to write to, at their bounds; what comes back are NumPy
     arrays on their memory, of those whose shape depends on the data the part that was written.
-    Calls are serialised: one context, one arena.
+    Calls are serialised: one context, one arena. The context is shut down with the object.
     """
 
     def __init__(self, out: Path, manifest: dict[str, Any], keep_alive: Any = None) -> None:
@@ -137,6 +146,9 @@ class Library:
             lacks = ": the CPU lacks a unit that the library was built for"
             reason = lacks if status == _BAD_CPU else ""
             raise VerifyError(f"{self.name}_init returned status {status}{reason}")
+        # Threads and objects of vendors lie in the context and end before its memory does.
+        used = (self._context, self._arena, self._weights)
+        weakref.finalize(self, _shut_down, self._function("shutdown"), os.getpid(), *used)
         if self._weights is not None:
             given = ctypes.c_void_p(self._weights.ctypes.data)
             size = ctypes.c_size_t(self._weights.nbytes)

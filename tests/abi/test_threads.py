@@ -146,6 +146,18 @@ def test_threads_end_with_the_context(built: aot.Bundle) -> None:
     assert len(os.listdir("/proc/self/task")) == before
 
 
+def test_threads_end_with_the_object_that_is_called(built: aot.Bundle) -> None:
+    before = len(os.listdir("/proc/self/task"))
+    net = built.load()
+    assert len(os.listdir("/proc/self/task")) == before + MOST - 1
+    if (child := os.fork()) == 0:  # which has none of the threads, and waits for none
+        del net
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    del net
+    assert len(os.listdir("/proc/self/task")) == before
+
+
 def test_a_forked_process_has_no_threads_and_runs(built: aot.Bundle) -> None:
     run = Run(built)
     one = run.made(1)
