@@ -10,7 +10,9 @@ rows are for the cache, each chain of calls has a line, with what the trace buil
 Without arguments: the networks of CASES, from AOT_TEST_MODELS or with random weights
 (streamed_models.py), with the bytes asked for; OTHERS are planned only. `--no-build` plans all
 only, `--large` also builds the networks that QEMU runs for minutes, `--only` takes those
-with a word in their line. Exits 1 if results differ, or a figure is more than asked.
+with a word in their line. `--earlier` is the Python of an environment with an earlier aotc, whose
+whole tensors the chains are then compared with. Exits 1 if results differ, or a figure is more
+than asked.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -180,11 +183,11 @@ def timed(pair: list[Built], samples: Path) -> list[tuple[dict[str, np.ndarray],
     ]
 
 
-def chains(pair: list[Built]) -> tuple[str, bool]:
-    """A line for each chain of the second bundle, in microseconds of CPU as whole tensors and by
-    rows, in turns; and whether all rows are as fast as asked.
+def chains(before: Path, after: Path) -> tuple[str, bool]:
+    """A line for each chain of the second bundle, in microseconds of CPU as whole tensors (of the
+    first bundle) and by rows, in turns; and whether all rows are as fast as asked.
     """
-    whole, rows = (run.open_out(b.bundle.out) for b in pair)
+    whole, rows = run.open_out(before), run.open_out(after)
     turns = [(bench_nodes(whole, 5), bench_nodes(rows, 5)) for _ in range(TURNS)]
     lines, good = [], True
     for part in rows.manifest["memory"].get("by_rows", ()):
@@ -214,8 +217,8 @@ def data(shape: list[int], dtype: str, rng: np.random.Generator) -> np.ndarray:
     return rng.integers(-128, 128, shape).astype(dtype)
 
 
-def row(case: Case, model: Path, folder: Path) -> tuple[str, bool]:
-    """A line of the table, and whether all is as asked."""
+def row(case: Case, model: Path, folder: Path, earlier: str) -> tuple[str, bool]:
+    """A line of the table, and whether all is as asked; `earlier` is an interpreter or ""."""
     objectives = ("latency", "push" if case.pushed else "ram")
     objectives = ("whole", "latency") if case.cached else objectives
     pair = [compiled(case, model, o, folder / o) for o in objectives]
@@ -243,7 +246,12 @@ def row(case: Case, model: Path, folder: Path) -> tuple[str, bool]:
         cells += ["–"] * 3
     line = "| " + " | ".join(map(str, cells)) + " |"
     if case.cached and not case.planned:
-        parts, fast = chains(pair)
+        before = pair[0].bundle.out
+        if earlier:
+            before = folder / "earlier"
+            program = "import aot, sys; aot.compile(sys.argv[1], sys.argv[2]).build()"
+            subprocess.run([earlier, "-c", program, model, before], check=True, cwd=folder)
+        parts, fast = chains(before, pair[1].bundle.out)
         return f"{line}\n{parts}", good and fast
     return line, good
 
@@ -264,6 +272,7 @@ def main() -> int:
     parser.add_argument("--no-build", action="store_true")
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--earlier", default="", metavar="PYTHON")
     args = parser.parse_args()
     given = [c.rsplit(":", 2) for c in args.cases]
     cases = [Case(n, t, int(b)) for n, t, b in given] or [*CASES, *OTHERS]
@@ -277,7 +286,8 @@ def main() -> int:
         if args.no_build or (case.large and not args.large):
             case = replace(case, planned=True)
         with tempfile.TemporaryDirectory() as folder:
-            line, fine = row(case, source(case, Path(folder)), Path(folder))
+            place = Path(folder)
+            line, fine = row(case, source(case, place), place, args.earlier)
         print(line + ("" if fine else " more than asked"), flush=True)
         good = good and fine
     return 0 if good else 1

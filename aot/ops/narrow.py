@@ -184,6 +184,7 @@ def record_narrow(
             m=rows,
             n=w.n,
             k=w.k,
+            y_row=w.n,
             block=w.block,
             run=run,
             act=act.kind,

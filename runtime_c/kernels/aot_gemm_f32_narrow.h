@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Matrix product with constant weights that are narrower than float32: y = act(x * w + bias + r).
  *
- * V = AOT_VLEN. x [m][k], y and r [m][n], all row-major. The columns of w stand in groups of o
- * vectors (o = O, the last groups 2 or 1), and each group, W = o * V columns, in steps of 8, 4 or 2
+ * V = AOT_VLEN. x [m][k], y and r [m][n], whose rows are y_row apart, all row-major. The columns of
+ * w stand in groups of o vectors (o = O, the last groups 2 or 1), and each group, W = o * V
+ * columns, in steps of 8, 4 or 2
  * rows, the last step filled up with zeros. A step has 32 bits per column. KIND says how:
  *
  * - S4: [W] words of 8 rows, rows 0..3 in the low and rows 4..7 in the high halves of the bytes
@@ -41,7 +42,7 @@ enum {
 };
 
 typedef struct {
-    int32_t m, n, k, block, run;
+    int32_t m, n, k, y_row, block, run;
     int32_t act;
     float alpha, beta;
 } aot_gemm_f32_narrow_params;
@@ -225,7 +226,7 @@ AOT_INLINE void aot_narrow_group(float *sums, const float *x, const uint8_t *w,
 /* What groups of columns have in common. */
 AOT_INLINE void aot_narrow_groups(aot_gemm_f32_group_args *g, const aot_gemm_f32_narrow_params *p) {
     g->x_row = p->k;
-    g->y_row = p->n;
+    g->y_row = p->y_row;
     g->m = p->m;
     g->act = p->act;
     g->alpha = p->alpha;

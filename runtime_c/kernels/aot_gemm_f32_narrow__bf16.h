@@ -39,7 +39,7 @@ AOT_INLINE void aot_gemm_f32_narrow__bf16(float *y, const float *x, const void *
     g.x_row = row;
     j.x = rows;
     for (first = 0; first < p->m; first += p->run) {
-        const ptrdiff_t at = first * (ptrdiff_t)p->n;
+        const ptrdiff_t at = first * (ptrdiff_t)p->y_row;
         g.m = p->m - first < p->run ? p->m - first : p->run;
         for (i = 0; i < g.m; ++i) {
             aot_bf16_row(rows + i * row, x + (first + i) * (ptrdiff_t)p->k, p->k);

@@ -105,7 +105,7 @@ static void test_products(void) {
  * does not, and infinities and NaNs if `odd`. */
 static void test_matrix(int m, int n, int k, int run, int act, int odd) {
     const int O = V == 1 || V == 16 ? 4 : 2, vectors = blocks(n, V), words = blocks(k, 2);
-    const aot_gemm_f32_narrow_params p = {m, n, k, k, run, act, 0.25F, 0.75F};
+    const aot_gemm_f32_narrow_params p = {m, n, k, n, k, run, act, 0.25F, 0.75F};
     float *x = NEW(float, m *k), *w = NEW(float, k *n), *bias = NEW(float, n),
           *y = NEW(float, m *n);
     uint32_t *data = NEW(uint32_t, words * vectors * V), *at = data;

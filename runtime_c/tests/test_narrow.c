@@ -33,7 +33,7 @@ static void test_narrow(int m, int n, int k, int kind, int many, int act, int di
     const int O = V == 1 || V == 16 ? 4 : 2, vectors = blocks(n, V), block = 32, run = 2 * block;
     const int deep = AOT_NARROW_ROWS(kind), steps = blocks(k, deep), parts = blocks(k, block);
     const int group = O < vectors ? O : vectors, most = run < k + 7 ? run : k + 7;
-    const aot_gemm_f32_narrow_params p = {m, n, k, block, run, act, 0.25F, 0.75F};
+    const aot_gemm_f32_narrow_params p = {m, n, k, n, block, run, act, 0.25F, 0.75F};
     float *x = NEW(float, m *k), *bias = NEW(float, n), *y = NEW(float, m *n);
     uint8_t *data = NEW(uint8_t, steps * vectors * V * 4), *c = data;
     float *scale = NEW(float, parts *n), *zero = NEW(float, parts *n), *w = NEW(float, k *n), *f;
