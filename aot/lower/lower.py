@@ -186,7 +186,9 @@ def lower_part(
         made = layouts.produced[v.name]
         size, requested = (math.prod(at.physical(v.shape)) for at in (made, v.layout))
         fits = size == requested and same_bytes(v.shape, made, v.layout)
-        wanted[v.name] = made if fits else v.layout  # lanes past the last channel are bytes too
+        wanted.setdefault(
+            v.name, made if fits else v.layout
+        )  # lanes past the last channel are bytes too
     for placed in layouts.items:
         _lower_match(c, placed, wanted)
     names = [_deliver(c, v) for v in outputs]
@@ -202,7 +204,7 @@ def _deliver(c: Recorder, value: ValueRef) -> str:
     layouts it is converted by way of a plain temporary, otherwise by one reorder.
     """
     own = c.tensors[value.name]
-    if own.role is Role.OUTPUT:
+    if own.role is Role.OUTPUT and same_bytes(value.shape, own.layout, value.layout):
         return own.name
     c.begin(Origin((value.name,), ("Output",)), None, -1, ())
     name = c._fresh(f"{value.name}_border")

@@ -9,7 +9,7 @@ tensors of the main program and whose arena lies behind all that lives around th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aot.errors import AotError, InternalError
 from aot.ir.check_plan import check_plan
@@ -17,7 +17,7 @@ from aot.ir.check_program import check_program
 from aot.ir.deferred_import import ir
 from aot.ir.layout import Layout
 from aot.ir.plan import Plan
-from aot.ir.program import Arg, Program, Role
+from aot.ir.program import Arg, Program, Role, Tensor
 from aot.lower.lower import lower_part
 from aot.options import Options
 from aot.partition.assign_layouts import LayoutPlan, assign_layouts
@@ -152,7 +152,7 @@ def _fallback(
     if around.reason:
         return RegionFallback(region.index, region.backend, reason=around.reason)
     nodes = {id(n.ir) for s in region.items for n in s.match.nodes}
-    inputs, outputs = _border(graph, region, layouts, nodes)
+    inputs, outputs = _border(graph, region, layouts, nodes, _crossing(program, region.index))
     try:
         items = portable_items(graph, nodes, find_backend("c"))
         name = f"{around.main}_fallback_{region.index}"
@@ -192,12 +192,17 @@ def _check_sizes(program: Program, around: Sequence[str], made: Program) -> None
 
 
 def _border(
-    graph: ir.Graph, region: Region, layouts: LayoutPlan, nodes: set[int]
+    graph: ir.Graph,
+    region: Region,
+    layouts: LayoutPlan,
+    nodes: set[int],
+    crossing: Sequence[Tensor],
 ) -> tuple[list[ValueRef], list[ValueRef]]:
     """(inputs, outputs) of a region, each a value in the layout in which the region uses it.
 
     An input has the layout of its first reader in the region. An output is a result of the model or
-    is read by a node outside of `nodes`, the ids of the region's nodes. Constants are no inputs.
+    is read by a node outside of `nodes`, the ids of the region's nodes; of `crossing` tensors those
+    in other layouts are outputs, too. Constants are no inputs.
     """
     seen: dict[str, Layout] = {}
     inputs: list[ValueRef] = []
@@ -218,7 +223,17 @@ def _border(
         for value in match.outputs():
             if value.is_output or id(value.ir) in read:
                 outputs.append(value)
+    # What the region converts for itself others read, too: it leaves the region as well.
+    found = [(v, t) for v in outputs for t in crossing if t.name == layout_name(v.name, t.layout)]
+    outputs += [replace(v, layout=t.layout) for v, t in found]
     return inputs, outputs
+
+
+def _crossing(program: Program, region: int) -> list[Tensor]:
+    """Tensors that calls of `region` write and calls outside of it read."""
+    made = {t for c in program.calls if c.region == region for t in c.writes()}
+    read = {t for c in program.calls if c.region != region for t in c.reads()}
+    return [program.tensors[t] for t in sorted(made & read)]
 
 
 def _tensor(program: Program, value: ValueRef) -> str:
