@@ -181,7 +181,7 @@ def lower_part(
     c = Recorder(target, options)
     for value in inputs:
         _declare(c, value, Role.INPUT, value.layout)
-    wanted = {}
+    wanted: dict[str, Layout] = {}
     for v in outputs:
         made = layouts.produced[v.name]
         size, requested = (math.prod(at.physical(v.shape)) for at in (made, v.layout))
