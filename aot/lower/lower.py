@@ -186,9 +186,8 @@ def lower_part(
         made = layouts.produced[v.name]
         size, requested = (math.prod(at.physical(v.shape)) for at in (made, v.layout))
         fits = size == requested and same_bytes(v.shape, made, v.layout)
-        wanted.setdefault(
-            v.name, made if fits else v.layout
-        )  # lanes past the last channel are bytes too
+        # Lanes past the last channel are bytes too; of a value in two layouts the first one counts.
+        wanted.setdefault(v.name, made if fits else v.layout)
     for placed in layouts.items:
         _lower_match(c, placed, wanted)
     names = [_deliver(c, v) for v in outputs]
