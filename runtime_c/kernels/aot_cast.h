@@ -15,6 +15,13 @@
 
 #include "aot/port.h"
 
+#if defined(__aarch64__) && defined(__GNUC__) && defined(AOT_VLEN)
+#include <arm_neon.h>
+#define AOT_CAST_FCVT 1 /* every core of 64-bit Arm converts float16 */
+#else
+#define AOT_CAST_FCVT 0
+#endif
+
 typedef struct aot_cast_params {
     int64_t n;
 } aot_cast_params;
@@ -36,6 +43,19 @@ AOT_INLINE uint32_t aot_cast_round(uint32_t u, uint32_t by) {
     return (u + ((UINT32_C(1) << (by - 1U)) - 1U) + odd) >> by;
 }
 
+#if AOT_CAST_FCVT
+AOT_INLINE float aot_cast_from_f16(uint16_t h) {
+    __fp16 x;
+    (void)memcpy(&x, &h, sizeof x);
+    return (float)x;
+}
+AOT_INLINE uint16_t aot_cast_to_f16(float x) {
+    const __fp16 near = (__fp16)x;
+    uint16_t h;
+    (void)memcpy(&h, &near, sizeof h);
+    return h;
+}
+#else
 AOT_INLINE float aot_cast_from_f16(uint16_t h) {
     const uint32_t sign = ((uint32_t)h & 0x8000U) << 16, mag = (uint32_t)h & 0x7FFFU;
     /* Scaled by 2^112: exact, subnormals included. */
@@ -68,6 +88,7 @@ AOT_INLINE uint16_t aot_cast_to_f16(float x) {
 #endif
     return (uint16_t)(sign | h);
 }
+#endif
 AOT_INLINE float aot_cast_from_bf16(uint16_t h) {
     return aot_cast_float((uint32_t)h << 16);
 }
@@ -90,12 +111,14 @@ AOT_INLINE float aot_cast_odd(double x) {
     return aot_cast_float(far > 0.0 ? u - 1U : u + 1U);
 }
 
-#define AOT_CAST(FROM, TO, TX, TY, EXPR)                                                           \
+#define AOT_CAST(FROM, TO, TX, TY, EXPR) AOT_CAST_FROM(FROM, TO, TX, TY, EXPR, 0)
+/* `FIRST`: how many elements are converted already. */
+#define AOT_CAST_FROM(FROM, TO, TX, TY, EXPR, FIRST)                                               \
     typedef aot_cast_params aot_cast_##FROM##_##TO##_params;                                       \
     AOT_INLINE void aot_cast_##FROM##_##TO(TY *y, const TX *in, const aot_cast_params *p) {        \
         const ptrdiff_t n = (ptrdiff_t)p->n;                                                       \
         ptrdiff_t i;                                                                               \
-        for (i = 0; i < n; ++i) {                                                                  \
+        for (i = (FIRST); i < n; ++i) {                                                            \
             const TX x = in[i];                                                                    \
             y[i] = (TY)(EXPR);                                                                     \
         }                                                                                          \
@@ -133,7 +156,22 @@ AOT_CAST_LIMIT(u64, uint64_t, 0, UINT64_MAX, -1.0, 18446744073709551616.0)
 AOT_CAST_FLOAT(f32, float, x)
 AOT_CAST(f32, f32, float, float, x)
 AOT_CAST(f32, b8, float, uint8_t, (aot_cast_bits(x) & 0x7FFFFFFFU) != 0)
+#if AOT_CAST_FCVT
+/* Whole vectors, which gcc makes none of; how many elements that are. */
+AOT_INLINE ptrdiff_t aot_cast_vectors(uint16_t *y, const float *x, ptrdiff_t n) {
+    const ptrdiff_t whole = n & ~(ptrdiff_t)7;
+    ptrdiff_t i;
+    for (i = 0; i < whole; i += 8) {
+        const float16x4_t low = vcvt_f16_f32(vld1q_f32(x + i));
+        const float16x8_t all = vcvt_high_f16_f32(low, vld1q_f32(x + i + 4));
+        vst1q_u16(y + i, vreinterpretq_u16_f16(all));
+    }
+    return whole;
+}
+AOT_CAST_FROM(f32, f16, float, uint16_t, aot_cast_to_f16(x), aot_cast_vectors(y, in, n))
+#else
 AOT_CAST(f32, f16, float, uint16_t, aot_cast_to_f16(x))
+#endif
 AOT_CAST(f32, bf16, float, uint16_t, aot_cast_to_bf16(x))
 AOT_CAST_FLOAT(f64, double, x)
 AOT_CAST(f64, f32, double, float, (float)x)
