@@ -202,6 +202,8 @@ AOT_INLINE void aot_gemm_f32_narrow__dot(float *y, const float *x, const void *w
     aot_gemm_f32_group_args g;
     aot_tile_f32_job j;
     int32_t b, o, i;
+    aot_stream_begin(w); /* x becomes digits meanwhile */
+    aot_stream_begin(factors);
     for (i = 0; i < p->k; i += most) {
         const int32_t end = padded - i < most ? padded : i + most;
         if (!aot_narrow_digits(d, parts + i / most, x, i, end, p->k, padded, KIND, DIGITS)) {

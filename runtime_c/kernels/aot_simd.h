@@ -35,6 +35,14 @@
  * to answer. */
 #define AOT_STREAM_AHEAD 2048
 
+/* Ask for the bytes from p on that such a loop does not prefetch itself. */
+AOT_INLINE void aot_stream_begin(const void *p) {
+    int32_t line;
+    for (line = 0; line < AOT_STREAM_AHEAD; line += 64) {
+        AOT_PREFETCH_AHEAD(p, line);
+    }
+}
+
 #if AOT_VLEN > 1
 
 typedef float aot_vf __attribute__((vector_size(4 * AOT_VLEN)));
