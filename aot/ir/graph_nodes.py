@@ -17,8 +17,9 @@ NAME_KEY = "aot.onnx_name"
 WHY_KEY = "aot.why"
 """In the `meta` of a node: why normalise has no body for it, and a hint ("" without one)."""
 
-BF16_KEY = "aot.bf16"
-"""Metadata key of a product that computes in float32 what the model has in bfloat16."""
+HALF_KEY = "aot.half"
+"""Metadata key of a node that computes in float32 what the model has in half precision: its type,
+FLOAT16 or BFLOAT16."""
 
 NAN_ROWS = "aot.nan_rows"
 """Metadata key of an Attention whose queries without a key give NaN, as a Softmax does, not 0."""

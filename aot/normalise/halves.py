@@ -16,7 +16,7 @@ from __future__ import annotations
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import (
-    BF16_KEY,
+    HALF_KEY,
     array,
     attribute,
     constant,
@@ -109,8 +109,7 @@ def _widen(
     old = node.outputs[0]
     inputs = [i if i is None else wide.get(i, i) for i in node.inputs]
     wide[old] = edit.again(node, inputs, before=node, dtype=FLOAT)
-    if old.dtype == ir.DataType.BFLOAT16:
-        maker_of(wide[old]).metadata_props[BF16_KEY] = ""
+    maker_of(wide[old]).metadata_props[HALF_KEY] = dtype_of(old).name
     if old.is_graph_output() or any(u.node not in chosen for u in old.uses()):
         edit.replace(old, _cast(edit, wide[old], dtype_of(old), node))
 

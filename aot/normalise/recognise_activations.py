@@ -5,7 +5,8 @@ Before: e = Erf(Div(x, 1.41421)); y = Mul(Mul(x, Add(e, 1)), 0.5)     After: y =
 Before: y = Div(Mul(x, Clip(Add(x, 3), 0, 6)), 6)                     After: y = HardSwish(x)
 Before: y = Mul(x, Sigmoid(x))                                        After: y = Swish(x)
 A product is taken apart into factors and one scalar, so the order in which an exporter multiplies
-does not matter. Scalars must agree to about float32's precision.
+does not matter. Scalars must agree to about float32's precision; where float32 computes what the
+model has in half precision, to that of its type, in which exporters write the root of two, too.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.graph_nodes import HALF_KEY, array, attribute, shape_of
 from aot.ir.operators import Interface
 from aot.load.options import LoadOptions
 from aot.normalise.affine import scales
@@ -30,6 +31,8 @@ from aot.normalise.form import Form
 
 #: Exporters write such constants as float32, some with six or seven digits only.
 CLOSE = 2e-6
+#: The same for numbers that float16 and bfloat16 round, a little more than half a step at most.
+HALF_CLOSE = {"FLOAT16": 2.5e-4, "BFLOAT16": 2e-3}
 #: The operands whose product a node is, with repetition; none where it is no product.
 multiplies: Interface[Callable[[ir.Node], tuple[ir.Value, ...]]] = Interface("multiplies")
 
@@ -56,10 +59,11 @@ FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """scale * the product of `factors` (with repetition)."""
+    """scale * the product of `factors` (with repetition); `close` is how exact the scale is."""
 
     scale: float
     factors: tuple[ir.Value, ...]
+    close: float = CLOSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +104,16 @@ def factors(value: ir.Value, outer: bool = False) -> Product:
     scaled = _scaling(node)
     if scaled is not None and scaled[2] == 0:
         inner = factors(scaled[0])
-        return Product(inner.scale * scaled[1], inner.factors)
+        far = max(inner.close, HALF_CLOSE.get(node.metadata_props.get(HALF_KEY, ""), CLOSE))
+        return Product(inner.scale * scaled[1], inner.factors, far)
     rule = multiplies.of(node)
     parts = () if rule is None else rule(node)
     if len(set(parts)) < 2:
         return Product(1.0, parts or (value,))
     opened = [factors(part) for part in parts]
-    return Product(prod(o.scale for o in opened), tuple(f for o in opened for f in o.factors))
+    far = max(o.close for o in opened) if opened else CLOSE
+    scale = prod(o.scale for o in opened)
+    return Product(scale, tuple(f for o in opened for f in o.factors), far)
 
 
 def _scaling(node: ir.Node) -> tuple[ir.Value, float, float] | None:
@@ -126,9 +133,9 @@ def scalar(value: ir.Value | None) -> float | None:
     return float(data.ravel()[0]) if data is not None and data.size == 1 else None
 
 
-def near(value: float | None, wanted: float) -> bool:
-    """Whether a constant is `wanted` up to float32 rounding."""
-    return value is not None and abs(value - wanted) <= CLOSE * abs(wanted)
+def near(value: float | None, wanted: float, close: float = CLOSE) -> bool:
+    """Whether a constant is `wanted` up to rounding, by default that of float32."""
+    return value is not None and abs(value - wanted) <= close * abs(wanted)
 
 
 def plus(value: ir.Value | None) -> tuple[ir.Value, float] | None:
@@ -243,7 +250,7 @@ def _product(text: Any, product: Product, names: Names) -> Names | None:
     parts = _parts(text)
     numbers = [float(ast.literal_eval(p)) for p in parts if isinstance(p, ast.Constant)]
     left_open = [p.id for p in parts if isinstance(p, ast.Name) and p.id == "alpha"]
-    if not left_open and not near(product.scale, prod(numbers)):
+    if not left_open and not near(product.scale, prod(numbers), product.close):
         return None
     names = {**names, **dict.fromkeys(left_open, product.scale)}
     rest = parts[len(numbers) + len(left_open) :]

@@ -18,6 +18,7 @@ from aot.ir.splits import Split
 from aot.ops.conv_pack import ceil_div
 from aot.ops.conv_plan import TILES
 from aot.ops.matmul_views import Strided
+from aot.ops.narrow import rounds, row_words
 from aot.ops.registry import op, portable
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import fit_inputs, require_equal
@@ -141,11 +142,14 @@ class Plan:
     floats: int
 
 
-def plan(sq: int, skv: int, depth: int, dv: int, group: int, vlen: int, latency: bool) -> Plan:
+def plan(
+    sq: int, skv: int, depth: int, dv: int, group: int, vlen: int, latency: bool, words: bool
+) -> Plan:
     """The way to compute a head that needs the least scratch; heads that share keys pack them once.
 
     `sq` queries of `depth` floats, `skv` keys and values of `dv`; `group` heads share their keys.
     With `latency` as many queries are computed at a time as keep the scores in a first-level cache.
+    With `words` two summands of a product are a word of two bfloat16, also those of the queries.
     """
     scores, values = tile(vlen, skv), tile(vlen, dv)
     sv, dw = ceil_div(skv, vlen) * vlen, ceil_div(dv, vlen) * vlen
@@ -155,9 +159,11 @@ def plan(sq: int, skv: int, depth: int, dv: int, group: int, vlen: int, latency:
     tall = max(scores[0], values[0])
     tiles = max(1, CACHED // max(1, sv) // tall) if latency else 1
     rows = min(sq, tiles * tall)
-    packed = Plan(ROWS, scores, values, rows, depth * sv + skv * dw + rows * (sv + 1))
+    query = row_words(depth) if words else 0
+    depth, skv = (ceil_div(n, 2) if words else n for n in (depth, skv))
+    packed = Plan(ROWS, scores, values, rows, depth * sv + skv * dw + rows * (sv + 1 + query))
     panel = max(depth * min(scores[1] * vlen, sv), skv * min(values[1] * vlen, dw))
-    whole = Plan(WHOLE, scores, values, sq, sq * sv + panel)
+    whole = Plan(WHOLE, scores, values, sq, sq * (sv + query) + panel)
     return min(packed, whole, key=lambda p: p.floats) if group == 1 else packed
 
 
@@ -191,13 +197,15 @@ def _heads(
 def to_kernel(c: Recorder, m: Match) -> None:
     """Record aot_attention_f32, which reads and writes operands by the steps of their views.
 
-    Views are [batch, heads, positions, elements]; steps count floats, scratch is in bytes. The
-    result may replace the queries only where both have the same steps and no other operand is q.
+    Its products are of bfloat16 where `rounds` lets them. Views are [batch, heads, positions,
+    elements]; steps count floats, scratch is in bytes. The result may replace the queries only
+    where both have the same steps and no other operand is q.
     """
     q, k, v, y = views_of(m)
     (batch, heads, sq, d), (_, kv_heads, skv, _), dv = q.shape, k.shape, v.shape[3]
     group = heads // kv_heads
-    way = plan(sq, skv, d, dv, group, c.vlen, c.objective in ("latency", "energy"))
+    latency, words = c.objective in ("latency", "energy"), sq > FEW and rounds(c, node_of(m), sq)
+    way = plan(sq, skv, d, dv, group, c.vlen, latency, words)
     scale = attr(m, "scale")
     # A wider window hides nothing, and the kernel's numbers have 32 bits.
     left, right = (min(int(attr(m, n)), sq + skv) for n in WINDOWS)
@@ -229,7 +237,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
     same = q.strides == y.strides and d == dv and math.prod(m.q.shape) == math.prod(m.y.shape)
     alone = all(m.q.ir is not v.ir for v in (m.k, m.v))
     c.call(
-        "aot_attention_f32",
+        "aot_attention_f32__bf16" if words else "aot_attention_f32",
         m.y,
         qk,
         m.q,

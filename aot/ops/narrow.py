@@ -13,9 +13,8 @@ from functools import partial
 import numpy as np
 
 from aot.ir.deferred import LARGE, Constant, Deferred, memory_of
-from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BF16 as BFLOAT16
-from aot.ir.graph_nodes import BF16_KEY, Array
+from aot.ir.graph_nodes import HALF_KEY, Array
 from aot.ir.splits import Split
 from aot.ops.conv_pack import ceil_div, gemm_panels, pack_bias, panel_groups
 from aot.ops.conv_plan import TILES
@@ -91,10 +90,16 @@ def rounds(c: Recorder, node: NodeRef, rows: int) -> bool:
     """Whether a product may round its operands to bfloat16, as the model or `--accuracy fast` says,
     and gains by it: the CPU multiplies these, and the rows repay their rounding.
     """
-    asked = c.accuracy == "fast" or BF16_KEY in node.ir.metadata_props
-    asked = asked or node.ir.outputs[0].dtype == ir.DataType.BFLOAT16
+    kind = node.ir.outputs[0].dtype
+    half = kind is not None and node.ir.metadata_props.get(HALF_KEY, kind.name) == "BFLOAT16"
+    asked = c.accuracy == "fast" or half
     few = c.vlen < 16 or c.objective == "ram" or rows < ROUNDED
     return asked and "avx512_bf16" in c.target.requires and not few
+
+
+def row_words(k: int) -> int:
+    """AOT_BF16_ROW(k): words from row to row of k numbers rounded to bfloat16."""
+    return (ceil_div(k, 32) | 1) * 16
 
 
 def halved(c: Recorder, w: Array, rows: int, rounded: bool = False) -> Narrow | None:
@@ -163,7 +168,7 @@ def record_narrow(
         instance["DIGITS"] = digits
         scratch = digits * round_up(w.k, 16) + PART_BYTES * ceil_div(w.k, min(w.block, PART))
     if w.rounds:
-        kernel, line = "aot_gemm_f32_narrow__bf16", (ceil_div(w.k, 32) | 1) * 64
+        kernel, line = "aot_gemm_f32_narrow__bf16", 4 * row_words(w.k)
         instance = {"P": p, "O": o, "ACT": act.after}
         run = min(rows, max(ROUNDED_BYTES // line // p, 1) * p)
         scratch = run * line

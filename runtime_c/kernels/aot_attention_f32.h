@@ -18,14 +18,16 @@
  * skv * dw + rows * (sv + 1) floats, sv and dw being the next multiples of AOT_VLEN of skv and dv;
  * 1 packs vectors of columns when they are needed for all sq queries of a head at once, for sq * sv
  * + AOT_VLEN * max(d * O, skv * O2); 2 takes one query after the other and k and v as they are, for
- * sv.
- * y may be q if dv is d and their strides are the same.
+ * sv. With WORDS (aot_attention_f32__bf16.h) what is multiplied is rounded to words of two
+ * bfloat16, so that `words` of n rows is (n + 1) / 2, not n, and rows of q take AOT_BF16_ROW(d)
+ * floats each. y may be q if dv is d and their strides are the same.
  */
 #ifndef AOT_ATTENTION_F32_H
 #define AOT_ATTENTION_F32_H
 
 #include <math.h>
 
+#include "aot_bf16_pack.h"
 #include "aot_matmul_f32.h"
 #include "aot_vmath_f32.h"
 
@@ -59,19 +61,39 @@ AOT_INLINE void aot_attention_f32_range(const aot_attention_f32_params *p, int64
     *hi = end < 0 ? 0 : end < keys ? (int32_t)end : keys;
 }
 
+/* Rows of a panel for n summands. */
+AOT_INLINE int32_t aot_attention_f32_words(int32_t n, int WORDS) {
+    return WORDS != 0 ? (n + 1) / 2 : n;
+}
+
 /* A panel [d][o * V] of rows b * V... of k as columns, times scale; zero past the last key. */
 AOT_INLINE void aot_attention_f32_pack_k(float *w, const float *k, int32_t b, int32_t o,
-                                         const aot_attention_f32_params *p) {
+                                         const aot_attention_f32_params *p, int WORDS) {
     const int32_t first = b * AOT_VLEN, left = p->skv - first, width = o * AOT_VLEN;
+    const int32_t cols = left < width ? left : width;
     const ptrdiff_t row = (ptrdiff_t)p->k_step[2];
-    aot_matmul_f32_pack(w, k + first * row, p->d, left < width ? left : width, width, 1, row,
-                        p->scale);
+#ifdef AOT_BF16_MADD
+    if (WORDS != 0) {
+        aot_bf16_pack_turned(w, k + first * row, p->d, cols, width, row, p->scale);
+        return;
+    }
+#endif
+    (void)WORDS;
+    aot_matmul_f32_pack(w, k + first * row, p->d, cols, width, 1, row, p->scale);
 }
 
 /* A panel of columns b * V... of v, `cols` of them, width floats wide; zero past the last one. */
 AOT_INLINE void aot_attention_f32_pack_v(float *w, const float *v, int32_t b, int32_t cols,
-                                         int32_t width, const aot_attention_f32_params *p) {
+                                         int32_t width, const aot_attention_f32_params *p,
+                                         int WORDS) {
     int32_t t;
+#ifdef AOT_BF16_MADD
+    if (WORDS != 0) {
+        aot_bf16_pack_rows(w, v + b * AOT_VLEN, p->skv, cols, width, (ptrdiff_t)p->v_step[2]);
+        return;
+    }
+#endif
+    (void)WORDS;
     for (t = 0; t < p->skv; ++t, w += width) {
         (void)memcpy(w, v + t * p->v_step[2] + b * AOT_VLEN, (size_t)cols * sizeof(float));
         if (cols < width) {
@@ -82,19 +104,22 @@ AOT_INLINE void aot_attention_f32_pack_v(float *w, const float *v, int32_t b, in
 
 /* Every panel of a head's keys (kw) and values (vw). */
 AOT_INLINE void aot_attention_f32_pack(float *kw, float *vw, const float *k, const float *v,
-                                       const aot_attention_f32_params *p, int O, int O2) {
+                                       const aot_attention_f32_params *p, int O, int O2,
+                                       int WORDS) {
     const int32_t keys = (p->skv + AOT_VLEN - 1) / AOT_VLEN;
     const int32_t out = (p->dv + AOT_VLEN - 1) / AOT_VLEN;
+    const ptrdiff_t depth = aot_attention_f32_words(p->d, WORDS) * (ptrdiff_t)AOT_VLEN;
+    const ptrdiff_t length = aot_attention_f32_words(p->skv, WORDS) * (ptrdiff_t)AOT_VLEN;
     int32_t b, o;
     for (b = 0; b < keys; b += o) {
         o = aot_tile_f32_group(b, keys, O);
-        aot_attention_f32_pack_k(kw + (ptrdiff_t)b * AOT_VLEN * p->d, k, b, o, p);
+        aot_attention_f32_pack_k(kw + b * depth, k, b, o, p, WORDS);
     }
     for (b = 0; b < out; b += o) {
         const int32_t left = p->dv - b * AOT_VLEN;
         o = aot_tile_f32_group(b, out, O2);
-        aot_attention_f32_pack_v(vw + (ptrdiff_t)b * AOT_VLEN * p->skv, v, b,
-                                 left < o * AOT_VLEN ? left : o * AOT_VLEN, o * AOT_VLEN, p);
+        aot_attention_f32_pack_v(vw + b * length, v, b, left < o * AOT_VLEN ? left : o * AOT_VLEN,
+                                 o * AOT_VLEN, p, WORDS);
     }
 }
 
@@ -211,21 +236,49 @@ AOT_INLINE void aot_attention_f32_span(const aot_attention_f32_params *p,
     *end = aot_attention_f32_round(QK != 0 ? p->skv : hi);
 }
 
-/* Queries i..i+n-1 of one head. kw, vw: packed keys and values, in HOW 1 room for a panel; s: rows
- * [n][sv]. */
-AOT_INLINE void aot_attention_f32_block(const aot_attention_f32_head *h, float *kw, float *vw,
-                                        float *s, float *inverse, const aot_attention_f32_params *p,
-                                        int32_t i, int32_t n, int P, int O, int P2, int O2, int HOW,
-                                        int MASK, int ZERO, int QK) {
+/* Points the tiles at n rows of queries or weights, and rounds these to words in `rows`, which may
+ * be where they are, if WORDS. */
+AOT_INLINE void aot_attention_f32_left(aot_tile_f32_job *j, aot_gemm_f32_group_args *g, float *rows,
+                                       ptrdiff_t step, const float *x, ptrdiff_t row, int32_t n,
+                                       int32_t k, int WORDS) {
     static const float zeros[4 * AOT_VLEN] = {0};
+    aot_gemm_f32_job(j, aot_attention_f32_words(k, WORDS), AOT_ACT_NONE, 0.0F, 0.0F);
+    j->bias = zeros;
+    j->x = x;
+    g->x_row = row;
+    g->m = n;
+#ifdef AOT_BF16_MADD
+    if (WORDS != 0) {
+        int32_t i;
+        for (i = 0; i < n; ++i) {
+            aot_bf16_row(rows + i * step, x + i * row, k);
+        }
+        j->x = rows;
+        g->x_row = step;
+    }
+#endif
+    (void)rows;
+    (void)step;
+}
+
+/* Queries i..i+n-1 of one head. kw, vw: packed keys and values, in HOW 1 room for a panel; s: rows
+ * [n][sv]; qw: room for the queries as words. */
+AOT_INLINE void aot_attention_f32_block(const aot_attention_f32_head *h, float *kw, float *vw,
+                                        float *s, float *inverse, float *qw,
+                                        const aot_attention_f32_params *p, int32_t i, int32_t n,
+                                        int P, int O, int P2, int O2, int HOW, int MASK, int ZERO,
+                                        int QK, int WORDS) {
     const int32_t sv = aot_attention_f32_round(p->skv), vecs = sv / AOT_VLEN;
     const int32_t out = (p->dv + AOT_VLEN - 1) / AOT_VLEN;
+    const ptrdiff_t depth = aot_attention_f32_words(p->d, WORDS) * (ptrdiff_t)AOT_VLEN;
+    const ptrdiff_t length = aot_attention_f32_words(p->skv, WORDS) * (ptrdiff_t)AOT_VLEN;
     const ptrdiff_t y_row = (ptrdiff_t)p->y_step[2];
     float *y = h->y + i * y_row;
     aot_gemm_f32_group_args g;
     aot_tile_f32_job j;
     int32_t first, end, b, o, t;
     aot_attention_f32_span(p, h, i, n, QK, &first, &end);
+    first -= WORDS != 0 ? first % 2 : 0; /* whole words, where a vector is a number */
     if (first >= end) {
         for (t = 0; t < n; ++t) {
             (void)memset(y + t * y_row, 0, (size_t)p->dv * sizeof(float));
@@ -233,22 +286,19 @@ AOT_INLINE void aot_attention_f32_block(const aot_attention_f32_head *h, float *
         return;
     }
     (void)memset(&g, 0, sizeof g);
-    aot_gemm_f32_job(&j, p->d, AOT_ACT_NONE, 0.0F, 0.0F);
-    j.x = h->q + i * (ptrdiff_t)p->q_step[2];
-    j.bias = zeros;
-    g.x_row = (ptrdiff_t)p->q_step[2];
+    aot_attention_f32_left(&j, &g, qw, AOT_BF16_ROW(p->d), h->q + i * (ptrdiff_t)p->q_step[2],
+                           (ptrdiff_t)p->q_step[2], n, p->d, WORDS);
     g.y_row = sv;
-    g.m = n;
     for (b = 0; b < vecs; b += o) {
         o = aot_tile_f32_group(b, vecs, O);
         if ((b + o) * AOT_VLEN > first && b * AOT_VLEN < end) {
-            j.w = HOW == 1 ? kw : kw + (ptrdiff_t)b * AOT_VLEN * p->d;
+            j.w = HOW == 1 ? kw : kw + b * depth;
             if (HOW == 1) {
-                aot_attention_f32_pack_k(kw, h->k, b, o, p);
+                aot_attention_f32_pack_k(kw, h->k, b, o, p, WORDS);
             }
             g.y = s + b * AOT_VLEN;
             g.cols = o * AOT_VLEN;
-            aot_gemm_f32_group(&j, &g, NULL, o, P, O, 0, 0);
+            aot_gemm_f32_group(&j, &g, NULL, o, P, O, 0, 2 * WORDS);
         }
     }
     for (t = 0; t < n; ++t) {
@@ -259,10 +309,7 @@ AOT_INLINE void aot_attention_f32_block(const aot_attention_f32_head *h, float *
         }
     }
     end = end < p->skv ? end : p->skv;
-    aot_gemm_f32_job(&j, end - first, AOT_ACT_NONE, 0.0F, 0.0F);
-    j.x = s + first;
-    j.bias = zeros;
-    g.x_row = sv;
+    aot_attention_f32_left(&j, &g, s + first, sv, s + first, sv, n, end - first, WORDS);
     g.y_row = y_row;
     for (b = 0; b < out; b += o) {
         const int32_t left = p->dv - b * AOT_VLEN;
@@ -270,10 +317,11 @@ AOT_INLINE void aot_attention_f32_block(const aot_attention_f32_head *h, float *
         g.y = y + b * AOT_VLEN;
         g.cols = left < o * AOT_VLEN ? left : o * AOT_VLEN;
         if (HOW == 1) {
-            aot_attention_f32_pack_v(vw, h->v, b, g.cols, o * AOT_VLEN, p);
+            aot_attention_f32_pack_v(vw, h->v, b, g.cols, o * AOT_VLEN, p, WORDS);
         }
-        j.w = vw + ((HOW == 1 ? 0 : (ptrdiff_t)b * p->skv) + (ptrdiff_t)first * o) * AOT_VLEN;
-        aot_gemm_f32_group(&j, &g, NULL, o, P2, O2, 0, 0);
+        j.w = vw + (HOW == 1 ? 0 : b * length) +
+              aot_attention_f32_words(first, WORDS) * (ptrdiff_t)o * AOT_VLEN;
+        aot_gemm_f32_group(&j, &g, NULL, o, P2, O2, 0, 2 * WORDS);
     }
     for (t = 0; HOW == 0 && t < n; ++t) {
         aot_attention_f32_scale(y + t * y_row, p->dv, inverse[t]);
@@ -380,14 +428,16 @@ AOT_INLINE void aot_attention_f32_at(aot_attention_f32_head *h, float *y, float 
     h->keys = (int32_t)keys;
 }
 
-AOT_INLINE void aot_attention_f32(float *y, float *qk, const float *q, const float *k,
-                                  const float *v, const void *mask, const int64_t *lens,
-                                  void *scratch, const aot_attention_f32_params *p, int P, int O,
-                                  int P2, int O2, int HOW, int MASK, int ZERO, int QK) {
+AOT_INLINE void aot_attention_f32_run(float *y, float *qk, const float *q, const float *k,
+                                      const float *v, const void *mask, const int64_t *lens,
+                                      void *scratch, const aot_attention_f32_params *p, int P,
+                                      int O, int P2, int O2, int HOW, int MASK, int ZERO, int QK,
+                                      int WORDS) {
     const int32_t sv = aot_attention_f32_round(p->skv);
     float *s = (float *)scratch, *inverse = s + (ptrdiff_t)p->rows * sv;
-    float *kw = HOW == 0 ? inverse + p->rows : inverse;
-    float *vw = HOW == 0 ? kw + (ptrdiff_t)p->d * sv : kw;
+    float *qw = HOW == 0 ? inverse + p->rows : inverse;
+    float *kw = WORDS != 0 ? qw + p->rows * (ptrdiff_t)AOT_BF16_ROW(p->d) : qw;
+    float *vw = HOW == 0 ? kw + (ptrdiff_t)aot_attention_f32_words(p->d, WORDS) * sv : kw;
     aot_attention_f32_head h;
     int32_t b, n, g, i;
     for (b = 0; b < p->batch; ++b) {
@@ -395,7 +445,7 @@ AOT_INLINE void aot_attention_f32(float *y, float *qk, const float *q, const flo
             h.k = k + (b * p->k_step[0] + n * p->k_step[1]);
             h.v = v + (b * p->v_step[0] + n * p->v_step[1]);
             if (HOW == 0) {
-                aot_attention_f32_pack(kw, vw, h.k, h.v, p, O, O2);
+                aot_attention_f32_pack(kw, vw, h.k, h.v, p, O, O2, WORDS);
             }
             for (g = 0; g < p->group; ++g) {
                 aot_attention_f32_at(&h, y, qk, q, mask, lens, p, b, n * p->group + g, MASK);
@@ -404,14 +454,22 @@ AOT_INLINE void aot_attention_f32(float *y, float *qk, const float *q, const flo
                     if (HOW == 2) {
                         aot_attention_f32_query(&h, s, p, i, MASK, ZERO, QK);
                     } else {
-                        aot_attention_f32_block(&h, kw, vw, s, inverse, p, i,
+                        aot_attention_f32_block(&h, kw, vw, s, inverse, qw, p, i,
                                                 left < p->rows ? left : p->rows, P, O, P2, O2, HOW,
-                                                MASK, ZERO, QK);
+                                                MASK, ZERO, QK, WORDS);
                     }
                 }
             }
         }
     }
+}
+
+AOT_INLINE void aot_attention_f32(float *y, float *qk, const float *q, const float *k,
+                                  const float *v, const void *mask, const int64_t *lens,
+                                  void *scratch, const aot_attention_f32_params *p, int P, int O,
+                                  int P2, int O2, int HOW, int MASK, int ZERO, int QK) {
+    aot_attention_f32_run(y, qk, q, k, v, mask, lens, scratch, p, P, O, P2, O2, HOW, MASK, ZERO, QK,
+                          0);
 }
 
 #endif /* AOT_ATTENTION_F32_H */

@@ -20,6 +20,10 @@
 #define AOT_BF16_MADD(acc, x, w) aot_bf16_plain(acc, x, w)
 #endif
 
+/* Words from row to row of k numbers in scratch: an odd number of cache lines, so that rows do not
+ * meet in one set of the cache. */
+#define AOT_BF16_ROW(k) ((((k) + 31) / 32 | 1) * 16)
+
 #ifdef AOT_BF16_MADD
 
 /* The word at `x` in every lane. */
@@ -112,7 +116,7 @@ AOT_INLINE void aot_bf16_words(void *d, aot_vf a, aot_vf b) {
 #endif
 }
 
-/* k floats as ceil(k / 2) words, and what fills up the last one a zero. */
+/* k floats as ceil(k / 2) words, and what fills up the last one a zero. d may be x. */
 AOT_INLINE void aot_bf16_row(float *d, const float *x, int32_t k) {
     int32_t i = 0;
     for (; i + 2 * AOT_VLEN <= k; i += 2 * AOT_VLEN, d += AOT_VLEN) {

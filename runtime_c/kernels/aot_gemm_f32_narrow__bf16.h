@@ -18,10 +18,6 @@
 
 typedef aot_gemm_f32_narrow_params aot_gemm_f32_narrow__bf16_params;
 
-/* Words from row to row in scratch: an odd number of cache lines, so that rows do not meet in one
- * set of the cache. */
-#define AOT_BF16_ROW(k) ((((k) + 31) / 32 | 1) * 16)
-
 /* Instance: P, O the tile family (aot_tile_f32_run); ACT 0 if act is NONE or CLAMP. */
 AOT_INLINE void aot_gemm_f32_narrow__bf16(float *y, const float *x, const void *weights,
                                           const float *factors, const float *bias, const float *r,

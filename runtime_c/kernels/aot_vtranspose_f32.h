@@ -35,15 +35,11 @@ AOT_INLINE void aot_vtranspose_f32_zip(aot_vf *low, aot_vf *high, aot_vf a, aot_
 #endif
 }
 
-/* Row i of the square at d, d_row floats apart, is column i of the one at s, times `scale`. After
- * log2(AOT_VLEN) rounds in which rows i and i + AOT_VLEN / 2 are zipped, lanes are rows. */
-AOT_INLINE void aot_vtranspose_f32(float *d, ptrdiff_t d_row, const float *s, ptrdiff_t s_row,
-                                   float scale) {
-    aot_vf row[AOT_VLEN], next[AOT_VLEN];
+/* Lane j of row i becomes lane i of row j: after log2(AOT_VLEN) rounds in which rows i and
+ * i + AOT_VLEN / 2 are zipped, lanes are rows. */
+AOT_INLINE void aot_vtranspose_f32_turn(aot_vf *row) {
+    aot_vf next[AOT_VLEN];
     int i, round;
-    AOT_UNROLL(16) for (i = 0; i < AOT_VLEN; ++i) {
-        row[i] = aot_vload(s + i * s_row);
-    }
     AOT_UNROLL(4) for (round = 1; round < AOT_VLEN; round *= 2) {
         AOT_UNROLL(8) for (i = 0; i < AOT_VLEN / 2; ++i) {
             aot_vtranspose_f32_zip(&next[2 * i], &next[2 * i + 1], row[i], row[i + AOT_VLEN / 2]);
@@ -52,6 +48,17 @@ AOT_INLINE void aot_vtranspose_f32(float *d, ptrdiff_t d_row, const float *s, pt
             row[i] = next[i];
         }
     }
+}
+
+/* Row i of the square at d, d_row floats apart, is column i of the one at s, times `scale`. */
+AOT_INLINE void aot_vtranspose_f32(float *d, ptrdiff_t d_row, const float *s, ptrdiff_t s_row,
+                                   float scale) {
+    aot_vf row[AOT_VLEN];
+    int i;
+    AOT_UNROLL(16) for (i = 0; i < AOT_VLEN; ++i) {
+        row[i] = aot_vload(s + i * s_row);
+    }
+    aot_vtranspose_f32_turn(row);
     AOT_UNROLL(16) for (i = 0; i < AOT_VLEN; ++i) {
         aot_vstore(d + i * d_row, row[i] * scale);
     }

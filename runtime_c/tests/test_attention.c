@@ -1,18 +1,28 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Scaled dot-product attention and rotary embeddings, in doubles. */
+#define AOT_ALLOW_NARROW /* without the unit: plain C */
 #include "check.h"
 
-#include "aot_attention_f32.h"
+#include "aot_attention_f32__bf16.h"
 #include "aot_rotary_f32.h"
 
 #define V AOT_VLEN
 enum { BATCH = 2, KV_HEADS = 2, GROUP = 2, HEADS = KV_HEADS * GROUP };
 
 typedef struct variant {
-    int sq, skv, d, dv, how, tile, mask, zero, qk, left, right, lens, capped, strange;
+    int sq, skv, d, dv, how, tile, mask, zero, qk, left, right, lens, capped, strange, words;
 } variant;
 
 static const int tiles[5][2] = {{14, 2}, {6, 4}, {6, 2}, {4, 4}, {4, 2}};
+
+/* x, or the bfloat16 next to it. */
+static double operand(const variant *v, float x) {
+    const uint32_t bits = aot_bf16_of(x) << 16;
+    if (v->words) {
+        memcpy(&x, &bits, sizeof x);
+    }
+    return (double)x;
+}
 
 /* What a query sees of key j: the score with everything added, -inf where it may not look. */
 static double score(const variant *v, double product, const void *mask, int b, int h, int i, int j,
@@ -33,9 +43,10 @@ static double score(const variant *v, double product, const void *mask, int b, i
 
 static int scratch_floats(const variant *v, int O, int O2, int rows) {
     const int sv = (v->skv + V - 1) / V * V, dw = (v->dv + V - 1) / V * V;
-    const int keys = v->d * O, values = v->skv * O2;
-    return v->how == 0   ? v->d * sv + v->skv * dw + rows * (sv + 1)
-           : v->how == 1 ? v->sq * sv + V * (keys > values ? keys : values)
+    const int d = v->words ? (v->d + 1) / 2 : v->d, skv = v->words ? (v->skv + 1) / 2 : v->skv;
+    const int keys = d * O, values = skv * O2, query = v->words ? AOT_BF16_ROW(v->d) : 0;
+    return v->how == 0   ? d * sv + skv * dw + rows * (sv + 1 + query)
+           : v->how == 1 ? v->sq * (sv + query) + V * (keys > values ? keys : values)
                          : sv;
 }
 
@@ -73,9 +84,9 @@ static void test(const variant *v) {
     double *s = NEW(double, skv);
     const void *mask = v->mask == 1 ? (void *)allowed : v->mask == 2 ? (void *)bias : NULL;
     check_case("attention sq %d, skv %d, d %d, dv %d, HOW %d, tile %d, MASK %d, ZERO %d, QK %d, "
-               "window %d..%d, lens %d, softcap %d, strange %d",
+               "window %d..%d, lens %d, softcap %d, strange %d, words %d",
                sq, skv, d, dv, v->how, v->tile, v->mask, v->zero, v->qk, v->left, v->right, v->lens,
-               v->capped, v->strange);
+               v->capped, v->strange, v->words);
     fill_f32(q, BATCH * sq * HEADS * d, -2.0, 2.0);
     fill_f32(k, BATCH * KV_HEADS * skv * d, -2.0, 2.0);
     fill_f32(values, BATCH * KV_HEADS * skv * dv, -2.0, 2.0);
@@ -88,16 +99,21 @@ static void test(const variant *v) {
         q[0] = (float)NAN;
         k[KV_HEADS * skv * d] = (float)INFINITY;
     }
-    aot_attention_f32(y, v->qk ? qk : NULL, q, k, values, mask, v->lens ? lens : NULL, scratch, &p,
-                      P, O, P2, O2, v->how, v->mask, v->zero, v->qk);
+    if (v->words) {
+        aot_attention_f32__bf16(y, v->qk ? qk : NULL, q, k, values, mask, v->lens ? lens : NULL,
+                                scratch, &p, P, O, P2, O2, v->how, v->mask, v->zero, v->qk);
+    } else {
+        aot_attention_f32(y, v->qk ? qk : NULL, q, k, values, mask, v->lens ? lens : NULL, scratch,
+                          &p, P, O, P2, O2, v->how, v->mask, v->zero, v->qk);
+    }
     for (int row = 0; row < BATCH * HEADS * sq; ++row) {
         const int b = row / (HEADS * sq), h = row / sq % HEADS, i = row % sq, head = h / GROUP;
         double sum = 0.0, top = -(double)INFINITY;
         for (int j = 0; j < skv; ++j) {
             double product = 0.0;
             for (int t = 0; t < d; ++t) {
-                product += (double)q[((b * sq + i) * HEADS + h) * d + t] *
-                           (double)k[((b * KV_HEADS + head) * skv + j) * d + t];
+                product += operand(v, q[((b * sq + i) * HEADS + h) * d + t]) *
+                           operand(v, k[((b * KV_HEADS + head) * skv + j) * d + t]);
             }
             product *= 0.25;
             s[j] = score(v, product, mask, b, h, i, j, lens[b]);
@@ -123,13 +139,28 @@ static void test(const variant *v) {
             double want = 0.0;
             for (int j = 0; j < skv; ++j) {
                 /* A key that has no weight adds nothing. */
-                const double x = (double)values[((b * KV_HEADS + head) * skv + j) * dv + t];
+                const double x = operand(v, values[((b * KV_HEADS + head) * skv + j) * dv + t]);
                 want += s[j] / sum * x;
             }
-            close_at("y", at, (double)y[at], want, 0.0, 2e-5);
+            /* Weights, whose sum is 1, are rounded by 2^-8 of them. */
+            close_at("y", at, (double)y[at], want, 0.0, v->words ? 2e-5 + 2.0 / 256 : 2e-5);
         }
     }
     check_free();
+}
+
+/* The variant, with windows and lengths, and with numbers that are not finite. */
+static void test_ways(variant v) {
+    test(&v);
+    v.zero = 1;
+    v.right = 0;
+    v.left = v.qk - 1;
+    v.lens = v.qk > 2 && v.skv > 1;
+    test(&v);
+    v.strange = 1;
+    v.lens = v.capped = v.mask = 0;
+    v.left = v.right = -1;
+    test(&v);
 }
 
 static void test_rotary(int half, int size, int interleaved, int placed, int in_place) {
@@ -185,17 +216,13 @@ int main(void) {
                                  -1,
                                  0,
                                  (k + qk) % 3 == 0,
+                                 0,
                                  0};
-                    test(&v);
-                    v.zero = 1;
-                    v.right = 0;
-                    v.left = qk - 1;
-                    v.lens = qk > 2 && v.skv > 1;
-                    test(&v);
-                    v.strange = 1;
-                    v.lens = v.capped = v.mask = 0;
-                    v.left = v.right = -1;
-                    test(&v);
+                    test_ways(v);
+                    v.words = 1;
+                    if (how < 2) {
+                        test_ways(v);
+                    }
                 }
             }
         }

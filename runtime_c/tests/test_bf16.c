@@ -4,6 +4,7 @@
 #define AOT_ALLOW_NARROW /* without the unit: plain C */
 #include "convolution.h"
 
+#include "aot_bf16_pack.h"
 #include "aot_gemm_f32_narrow__bf16.h"
 
 #define V AOT_VLEN
@@ -69,6 +70,24 @@ static void test_words(void) {
                  isnan(x[i]) ? x[i] : nearest(flushed(x[i])));
         }
         check_free();
+    }
+}
+
+/* Pairs of vectors are words of the numbers that are alone in theirs. */
+static void test_pairs(void) {
+    for (int i = 0; i < 2000; ++i) {
+        float low[V], high[V], words[V], upper[V];
+        check_case("pairs, case %d", i);
+        for (int j = 0; j < V; ++j) {
+            low[j] = float_of(some(i % 2, 254));
+            high[j] = float_of(some(i % 3, 254));
+        }
+        aot_vstore(words, aot_bf16_pairs(aot_vload(low), aot_vload(high)));
+        aot_vstore(upper, aot_vfrombits(aot_bf16_upper(aot_vload(low))));
+        for (int j = 0; j < V; ++j) {
+            same_at("word", j, bits_of(words[j]), aot_bf16_of(low[j]) | aot_bf16_of(high[j]) << 16);
+            same_at("alone", j, bits_of(upper[j]), aot_bf16_of(low[j]) << 16);
+        }
     }
 }
 
@@ -158,6 +177,7 @@ int main(void) {
         {1, 1, 1, 6},    {2, 16, 5, 6},   {3, 33, 17, 3},    {7, 5, 1050, 6},  {15, 64, 9, 15},
         {29, 100, 3, 6}, {4, 17, 256, 4}, {40, 130, 90, 12}, {6, 64, 64, 100}, {13, 47, 31, 6}};
     test_words();
+    test_pairs();
     test_products();
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; ++s) {
         const int *z = shapes[s];

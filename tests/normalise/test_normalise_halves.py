@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 import aot
 from aot.load import LoadOptions, load
 from aot.normalise import normalise
-from normalise_graphs import f32, model_of, node
+from normalise_graphs import f32, gelu, model_of, node
 
 KINDS = {T.FLOAT16: np.dtype(np.float16), T.BFLOAT16: np.dtype(ml_dtypes.bfloat16)}
 
@@ -90,6 +90,22 @@ def test_operators_that_jump_read_half_precision():
     nodes = [node("Sin", ["c"], ["s"]), node("Mod", ["s", "k"], ["y"], fmod=1)]
     found = operators(nodes, {"k": np.array(0.5, np.float16)})
     assert found[-3:] == [("Sin", "FLOAT"), ("Cast", "FLOAT16"), ("Mod", "FLOAT16")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", ["erf_last_half", "erf_first_half", "tanh"])
+@pytest.mark.parametrize("off", [False, True])
+def test_a_gelu_has_the_constants_of_its_type(kind, form, off):
+    """The root of two (over pi) that float16 or bfloat16 has; its neighbour is another number."""
+    nodes, constants = gelu(form)
+    constants = {k: v.astype(KINDS[kind]) for k, v in constants.items()}
+    root = {"erf_last_half": "root", "erf_first_half": "inv", "tanh": "k"}[form]
+    if off:
+        constants[root] = np.nextafter(constants[root], constants["three"])
+    first = [node("MatMul", ["a0", "w"], ["x"])]
+    constants["w"] = f32(8, 8).astype(KINDS[kind])
+    model = model_of([*first, *nodes], {"a0": (kind, (2, 8))}, ["y"], constants)
+    assert ("Gelu" in dict(normalised(model, wide_halves=True)[0])) != off
 
 
 def test_quantised_networks_keep_kernels_of_integers():

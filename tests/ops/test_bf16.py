@@ -58,6 +58,43 @@ def test_which_products(
     assert by_dots(aot.compile(model, tmp_path / "out", **given)) == found
 
 
+def attention(options: dict[str, object], out: Path) -> aot.Bundle:
+    """Three heads of 21 queries and 37 keys of 20 numbers, without a mask."""
+    nodes = [
+        ("Transpose", "k", "turned", {"perm": [0, 1, 3, 2]}),
+        ("MatMul", "q turned", "scores", {}),
+        ("Softmax", "scores", "weights", {"axis": -1}),
+        ("MatMul", "weights v", "y", {}),
+    ]
+    shapes = {"q": (1, 3, 21, 20), "k": (1, 3, 37, 20), "v": (1, 3, 37, 20)}
+    model = graphs.model(nodes, shapes, {"y": (1, 3, 21, 20)}, {})
+    return aot.compile(model, out, target=TARGET, **options)
+
+
+@pytest.mark.parametrize("accuracy", ["fast", "normal", "strict"])
+def test_products_of_attention(accuracy: str, tmp_path: Path) -> None:
+    bundle = attention({"accuracy": accuracy, "configure": False}, tmp_path / "out")
+    kernels = {n["kernel"] for n in bundle.manifest["nodes"]}
+    assert ("aot_attention_f32__bf16" in kernels) == (accuracy == "fast")
+
+
+def test_results_of_attention(tmp_path: Path) -> None:
+    """They are near those of float64, and the same from two threads and step by step."""
+    if not load_target(TARGET).runs_here():
+        pytest.skip(f"this CPU lacks {', '.join(load_target(TARGET).missing_flags())}")
+    q, k, v = (RNG.standard_normal((1, 3, n, 20), np.float32) for n in (21, 37, 37))
+    found = []
+    for i, more in enumerate(({}, {"threads": 2}, {"slice_macs": 20000})):
+        bundle = attention({"accuracy": "fast", **more}, tmp_path / f"{i}")
+        found.append(np.asarray(bundle.load()(q, k, v)))
+    weights = np.exp(rounded(q) @ rounded(k).swapaxes(2, 3))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    gap = np.abs(found[0] - weights @ rounded(v))
+    assert np.all(gap <= 2.0**-8 * (weights @ np.abs(v)))
+    assert np.any(found[0] != found[0].astype(ml_dtypes.bfloat16))  # sums are not rounded
+    assert all(np.array_equal(found[0].view(np.uint32), y.view(np.uint32)) for y in found)
+
+
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 def test_results(kind: str, tmp_path: Path) -> None:
     """Those of rounded operands, but of one row or few columns; of bfloat16 rounded once more."""
