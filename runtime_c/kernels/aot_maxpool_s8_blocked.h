@@ -9,6 +9,7 @@
 #define AOT_MAXPOOL_S8_BLOCKED_H
 
 #include <stddef.h>
+#include <string.h>
 
 #include "aot_pool.h"
 #include "aot_quantised.h"
@@ -40,9 +41,37 @@ AOT_INLINE void aot_maxpool_s8_blocked_take(void *y, const void *x, int32_t lane
 
 #else
 
+/* A part that compilers make one instruction of. */
+#define AOT_MAXPOOL_S8_PART 32
+#define AOT_MAXPOOL_S8_TAKE(T)                                                                     \
+    do {                                                                                           \
+        T old_[AOT_MAXPOOL_S8_PART], new_[AOT_MAXPOOL_S8_PART];                                    \
+        (void)memcpy(new_, from, sizeof new_);                                                     \
+        (void)memcpy(old_, first ? from : to, sizeof old_);                                        \
+        for (i = 0; i < AOT_MAXPOOL_S8_PART; ++i) {                                                \
+            old_[i] = old_[i] > new_[i] ? old_[i] : new_[i];                                       \
+        }                                                                                          \
+        (void)memcpy(to, old_, sizeof old_);                                                       \
+    } while (0)
+
 AOT_INLINE void aot_maxpool_s8_blocked_take(void *y, const void *x, int32_t lanes, int first,
                                             int U) {
     int32_t i;
+#if defined(AOT_VLEN) && AOT_VLEN > 1
+    uint8_t *to = (uint8_t *)y;
+    const uint8_t *from = (const uint8_t *)x;
+    for (; lanes >= AOT_MAXPOOL_S8_PART; lanes -= AOT_MAXPOOL_S8_PART) {
+        if (U) {
+            AOT_MAXPOOL_S8_TAKE(uint8_t);
+        } else {
+            AOT_MAXPOOL_S8_TAKE(int8_t);
+        }
+        to += AOT_MAXPOOL_S8_PART;
+        from += AOT_MAXPOOL_S8_PART;
+    }
+    y = to;
+    x = from;
+#endif
     for (i = 0; i < lanes; ++i) {
         const int32_t v = aot_q_load(x, i, U), old = first ? v : aot_q_load(y, i, U);
         aot_q_store(y, i, v > old ? v : old, U);

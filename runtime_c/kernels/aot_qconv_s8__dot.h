@@ -35,7 +35,6 @@ typedef struct {
     const aot_qconv_epilogue_params *more;
 } aot_qdot_result;
 
-#define AOT_QDOT_NO_EPILOGUE (-1)
 #define AOT_QDOT_BLOCKS (-2) /* int32 sums with channels in blocks of V */
 
 /* y = values a + values b: aot_qadd_s8_row, whole vectors first. */
@@ -187,10 +186,13 @@ AOT_UNUSED AOT_NOINLINE static void aot_qdot_totals(int32_t *totals, const uint8
                                                     const aot_qdot_strip *s, int32_t rows,
                                                     int FLIP) {
     const int32_t run = (s->flat != 0 || p->dw > 1 ? 1 : p->kw) * p->ic;
-    int32_t i, j;
-    for (i = 0; i < rows; ++i) {
-        for (j = 0; j < p->ow; ++j) {
-            *totals++ = aot_qdot_total(x + i * s->down + j * s->step, &s->window, run, FLIP);
+    const int32_t pixels = s->flat != 0 ? rows * s->pixels : s->pixels;
+    int32_t row, i;
+    for (row = 0; row < (s->flat != 0 ? 1 : rows); ++row, x += s->down) {
+        for (i = 0; i < pixels; i += AOT_QDOT_TOTALS) {
+            const int32_t left = pixels - i, n = left < AOT_QDOT_TOTALS ? left : AOT_QDOT_TOTALS;
+            aot_qdot_total(totals, x + i * s->step, n, s->step, &s->window, run, FLIP);
+            totals += n;
         }
     }
 }
@@ -223,6 +225,71 @@ AOT_INLINE ptrdiff_t aot_qdot_bytes(const aot_qconv_s8_params *p, const aot_qdot
     return (rows * s->pitch + beyond + 63) / 64 * 64;
 }
 
+#if AOT_QDOT_IS_DIRECT(0, 0, AOT_QDOT_FLIP)
+/* The values of n (at most O * V) channels, c and on, of the segments g: `wc` is their panel. A
+ * tile that lacks pixels or channels is made aside. */
+AOT_INLINE void aot_qdot_segments(const aot_qdot_result *z, const aot_qdot_segment *g,
+                                  const int32_t *totals, const int8_t *wc, const int32_t *bias,
+                                  int32_t padded, int32_t lacks, const aot_qdot_strip *s,
+                                  int32_t oc, ptrdiff_t at, int32_t c, int32_t n, int EPILOGUE,
+                                  int PC, int L, int S, int O, int WZ) {
+    enum { WIDE = 2 * AOT_VLEN };
+    const int adds = EPILOGUE != AOT_QDOT_NO_EPILOGUE;
+    const int whole = n == O * AOT_VLEN && g[0].n == L && (S == 1 || g[1].n == L);
+    int8_t made[2 * AOT_QDOT_LENGTH * WIDE], more[2 * AOT_QDOT_LENGTH * WIDE];
+    int32_t sums[2 * AOT_QDOT_LENGTH], mult[WIDE];
+    aot_qdot_direct t;
+    int k, i;
+    t.step = whole ? oc : WIDE;
+    t.mult = z->out.mult + (PC != 0 ? c : 0);
+    t.lacking = bias + padded + c;
+    t.lacks = lacks;
+    t.zero = adds ? 0 : z->out.zero;
+    t.least = z->out.lo;
+    t.most = z->out.hi;
+    if (adds) {
+        t.lo = z->out.lo - z->out.zero;
+        t.hi = z->out.hi - z->out.zero;
+        t.a_mult = z->add->a_mult;
+        t.b_mult = z->add->b_mult;
+        t.offset = z->add->offset + z->out.zero * z->add->a_mult;
+        t.y_shift = z->add->y_shift;
+        t.least = z->add->lo;
+        t.most = z->add->hi;
+    }
+    if (!whole) {
+        (void)memset(more, 0, sizeof more);
+        (void)memset(sums, 0, sizeof sums);
+        (void)memset(mult, 0, sizeof mult);
+        (void)memcpy(mult, t.mult, (size_t)(PC != 0 ? n : 1) * sizeof *mult);
+        t.mult = mult;
+    }
+    for (k = 0; k < S; ++k) {
+        const ptrdiff_t first = at + (ptrdiff_t)g[k].first * oc + c;
+        t.y[k] = whole ? z->y + first : made + k * AOT_QDOT_LENGTH * WIDE;
+        t.r[k] = !adds   ? z->y
+                 : whole ? (const int8_t *)z->r + first
+                         : more + k * AOT_QDOT_LENGTH * WIDE;
+        t.totals[k] = whole ? totals + g[k].first : sums + k * AOT_QDOT_LENGTH;
+        for (i = 0; !whole && i < g[k].n; ++i) {
+            sums[k * AOT_QDOT_LENGTH + i] = WZ != 0 ? totals[g[k].first + i] : 0;
+            if (adds) {
+                (void)memcpy(more + (k * AOT_QDOT_LENGTH + i) * WIDE,
+                             (const int8_t *)z->r + first + (ptrdiff_t)i * oc, (size_t)n);
+            }
+        }
+    }
+    aot_qdot_values(&t, g[0].x, g[1].x, s->step, &s->window, wc, bias + c, L, S, O, EPILOGUE, PC,
+                    WZ);
+    for (k = 0; !whole && k < S; ++k) {
+        for (i = 0; i < g[k].n; ++i) {
+            (void)memcpy(z->y + at + (ptrdiff_t)(g[k].first + i) * oc + c, t.y[k] + i * WIDE,
+                         (size_t)n);
+        }
+    }
+}
+#endif
+
 /* The products of the windows of `rows` rows of a strip, copied to `copy`, and what becomes of
  * them: `at` counts the values of the output before them, `totals` are the sums of the windows (WZ
  * 1). */
@@ -240,7 +307,10 @@ AOT_INLINE void aot_qdot_products(const aot_qdot_result *z, const uint8_t *copy,
     for (c = 0; c < oc; c += O * AOT_VLEN) {
         const int32_t left = oc - c, n = left < O * AOT_VLEN ? left : O * AOT_VLEN;
         const int8_t *const wc = w + c / (O * AOT_VLEN) * panel;
-        int32_t row = 0, col = 0;
+        int32_t row = 0, col = 0, lacks = 0, j;
+        for (j = 0; WZ != 0 && j < n; ++j) {
+            lacks |= bias[padded + c + j];
+        }
         while (row < lines) {
             int32_t sums[AOT_QDOT_TILE], i, k, v = O;
             aot_qdot_segment g[2];
@@ -250,6 +320,18 @@ AOT_INLINE void aot_qdot_products(const aot_qdot_result *z, const uint8_t *copy,
             if (S > 1 && row < lines) {
                 g[1] = aot_qdot_next(&row, &col, copy, s, pixels, L);
             }
+#if AOT_QDOT_IS_DIRECT(0, 0, AOT_QDOT_FLIP)
+            if (AOT_QDOT_IS_DIRECT(EPILOGUE, RQ, FLIP)) {
+                if (O == 1 || n > AOT_VLEN) {
+                    aot_qdot_segments(z, g, totals, wc, bias, padded, lacks, s, oc, at, c, n,
+                                      EPILOGUE, PC, L, S, O, WZ);
+                } else {
+                    aot_qdot_segments(z, g, totals, wc, bias, padded, lacks, s, oc, at, c, n,
+                                      EPILOGUE, PC, L, S, 1, WZ);
+                }
+                continue;
+            }
+#endif
             if (O == 1 || n > AOT_VLEN) {
                 aot_qdot_tile(sums, g[0].x, g[1].x, s->step, &s->window, wc, bias + c, L, S, O,
                               FLIP);

@@ -111,6 +111,7 @@ static AOT_NOINLINE AOT_UNUSED void aot_qdot_plain(int32_t *sums, const uint8_t 
 }
 
 /* Every accumulator of a tile is a variable of its own: gcc keeps arrays of them on the stack. */
+#include "aot_qdot_direct.h"
 #include "aot_qdot_i8mm.h"
 #if defined(AOT_QDOT_FLIP) && !defined(AOT_QDOT_I8MM)
 #define AOT_QDOT_PIXELS(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6)
@@ -147,72 +148,132 @@ static AOT_NOINLINE AOT_UNUSED void aot_qdot_plain(int32_t *sums, const uint8_t 
 /* Pixel i of a segment: two pointers and the addressing of x86-64 reach all seven. */
 #define AOT_QDOT_AT(p, i) ((i) < 4 ? p##0 + (i)*step : p##4 + ((i)-4) * step)
 
+/* The loop of a tile, between the declaration of its accumulators and what becomes of them. */
+#define AOT_QDOT_LOOP                                                                              \
+    const aot_vi b0 = aot_viload(bias), b1 = aot_viload(bias + (O > 1 ? AOT_VLEN : 0));            \
+    const ptrdiff_t col = window->col, row = window->row;                                          \
+    const int32_t rows = window->rows, cols = window->cols, four = window->four;                   \
+    int32_t m, n, k;                                                                               \
+    AOT_QDOT_PIXELS(AOT_QDOT_BEGIN)                                                                \
+    for (m = 0; m < rows; ++m, x0 += row, x1 += row) {                                             \
+        const uint8_t *from0 = x0, *from1 = x1;                                                    \
+        for (n = 0; n < cols; ++n, from0 += col, from1 += col) {                                   \
+            const uint8_t *p0 = from0, *p4 = from0 + 4 * step;                                     \
+            const uint8_t *q0 = from1, *q4 = from1 + 4 * step;                                     \
+            for (k = 0; k < four; ++k) {                                                           \
+                const aot_vi w0 = aot_qdot_load(w);                                                \
+                const aot_vi w1 = aot_qdot_load(w + (O > 1 ? 4 * AOT_VLEN : 0));                   \
+                AOT_QDOT_PIXELS(AOT_QDOT_STEP)                                                     \
+                AOT_QDOT_PIXELS(AOT_QDOT_STEP2)                                                    \
+                w += 4 * O * AOT_VLEN;                                                             \
+                p0 += 4;                                                                           \
+                p4 += 4;                                                                           \
+                q0 += 4;                                                                           \
+                q4 += 4;                                                                           \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
 AOT_INLINE void aot_qdot_unit(int32_t *sums, const uint8_t *x0, const uint8_t *x1, ptrdiff_t step,
                               const aot_qdot_window *window, const int8_t *w, const int32_t *bias,
                               int L, int S, int O) {
-    const aot_vi b0 = aot_viload(bias), b1 = aot_viload(bias + (O > 1 ? AOT_VLEN : 0));
-    const ptrdiff_t col = window->col, row = window->row;
-    const int32_t rows = window->rows, cols = window->cols, four = window->four;
-    int32_t a, b, k;
-    AOT_QDOT_PIXELS(AOT_QDOT_BEGIN)
-    for (a = 0; a < rows; ++a, x0 += row, x1 += row) {
-        const uint8_t *from0 = x0, *from1 = x1;
-        for (b = 0; b < cols; ++b, from0 += col, from1 += col) {
-            const uint8_t *p0 = from0, *p4 = from0 + 4 * step;
-            const uint8_t *q0 = from1, *q4 = from1 + 4 * step;
-            for (k = 0; k < four; ++k) {
-                const aot_vi w0 = aot_qdot_load(w);
-                const aot_vi w1 = aot_qdot_load(w + (O > 1 ? 4 * AOT_VLEN : 0));
-                AOT_QDOT_PIXELS(AOT_QDOT_STEP)
-                AOT_QDOT_PIXELS(AOT_QDOT_STEP2)
-                w += 4 * O * AOT_VLEN;
-                p0 += 4;
-                p4 += 4;
-                q0 += 4;
-                q4 += 4;
-            }
-        }
-    }
+    AOT_QDOT_LOOP
     AOT_QDOT_PIXELS(AOT_QDOT_END)
 }
+
+#if AOT_QDOT_IS_DIRECT(0, 0, AOT_QDOT_FLIP)
+#define AOT_QDOT_STORE(i)                                                                          \
+    if ((i) < L) {                                                                                 \
+        aot_qdot_direct_store(t, i, a##i, c##i, d##i, e##i, S, O, EPILOGUE, PC, WZ);               \
+    }
+
+/* The quantised values of a tile. */
+AOT_INLINE void aot_qdot_values(const aot_qdot_direct *t, const uint8_t *x0, const uint8_t *x1,
+                                ptrdiff_t step, const aot_qdot_window *window, const int8_t *w,
+                                const int32_t *bias, int L, int S, int O, int EPILOGUE, int PC,
+                                int WZ) {
+    AOT_VAGAIN; /* the bias would stay in two registers */
+    {
+        AOT_QDOT_LOOP
+        AOT_QDOT_PIXELS(AOT_QDOT_STORE)
+    }
+}
+#endif
 #endif
 
 #ifdef AOT_QDOT_FLIP
 #define AOT_QDOT_ONES 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
 #endif
 
-/* The sum of rows * cols runs of n bytes, as far apart as `window` says; AOT_QDOT_SLACK bytes
- * behind each are readable. */
-AOT_INLINE int32_t aot_qdot_total(const uint8_t *x, const aot_qdot_window *window, int32_t n,
-                                  int FLIP) {
-    int32_t total = 0, a, b, i;
+#define AOT_QDOT_TOTALS 4
+
+#ifdef AOT_QDOT_FLIP
+/* totals[i] = the sum of the lanes of v[i]. */
+AOT_INLINE void aot_qdot_each(int32_t *totals, const aot_vi *v) {
+#if AOT_VLEN == 16 && defined(__AVX512F__)
+    const __m512i a = (__m512i)v[0], b = (__m512i)v[1], c = (__m512i)v[2], d = (__m512i)v[3];
+    const __m512i ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    const __m512i cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    const __m512i all =
+        _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+    const __m256i half =
+        _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
+    const __m128i four =
+        _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    (void)memcpy(totals, &four, sizeof four);
+#else
+    int i;
+    for (i = 0; i < AOT_QDOT_TOTALS; ++i) {
+        totals[i] = aot_qdot_lanes(v[i]);
+    }
+#endif
+}
+#endif
+
+/* The sums of rows * cols runs of n bytes, as far apart as `window` says, of `pixels` (at most
+ * AOT_QDOT_TOTALS) windows that begin `step` bytes apart; AOT_QDOT_SLACK bytes behind each are
+ * readable. */
+AOT_INLINE void aot_qdot_total(int32_t *totals, const uint8_t *x, int32_t pixels, ptrdiff_t step,
+                               const aot_qdot_window *window, int32_t n, int FLIP) {
+    int32_t a, b, i, k;
 #ifdef AOT_QDOT_FLIP
     /* `left` ones and zeros behind them begin `left` bytes before the middle. */
     static const int8_t ones[128] = {AOT_QDOT_ONES, AOT_QDOT_ONES, AOT_QDOT_ONES, AOT_QDOT_ONES};
-    aot_vi sums = aot_viset1(0);
-#endif
-    for (a = 0; a < window->rows; ++a) {
+    const ptrdiff_t one = pixels > 1 ? step : 0, two = pixels > 2 ? 2 * step : 0;
+    const ptrdiff_t three = pixels > 3 ? 3 * step : 0;
+    aot_vi v[AOT_QDOT_TOTALS];
+    int32_t all[AOT_QDOT_TOTALS];
+    v[0] = v[1] = v[2] = v[3] = aot_viset1(0);
+    for (a = 0; FLIP == AOT_QDOT_FLIP && a < window->rows; ++a) {
         for (b = 0; b < window->cols; ++b) {
-            const uint8_t *const at = x + a * window->row + b * window->col;
-#ifdef AOT_QDOT_FLIP
-            for (i = 0; FLIP == AOT_QDOT_FLIP && i < n; i += 4 * AOT_VLEN) {
+            const int8_t *const at = (const int8_t *)x + a * window->row + b * window->col;
+            for (i = 0; i < n; i += 4 * AOT_VLEN) {
                 const int32_t left = n - i < 4 * AOT_VLEN ? n - i : 4 * AOT_VLEN;
-                sums = AOT_QDOT_MADD(sums, aot_qdot_load((const int8_t *)at + i),
-                                     aot_qdot_load(ones + 64 - left));
-            }
-            if (FLIP == AOT_QDOT_FLIP) {
-                continue;
-            }
-#endif
-            for (i = 0; i < n; ++i) {
-                total += FLIP != 0 ? at[i] : (int8_t)at[i];
+                const aot_vi some = aot_qdot_load(ones + 64 - left);
+                v[0] = AOT_QDOT_MADD(v[0], aot_qdot_load(at + i), some);
+                v[1] = AOT_QDOT_MADD(v[1], aot_qdot_load(at + i + one), some);
+                v[2] = AOT_QDOT_MADD(v[2], aot_qdot_load(at + i + two), some);
+                v[3] = AOT_QDOT_MADD(v[3], aot_qdot_load(at + i + three), some);
             }
         }
     }
-#ifdef AOT_QDOT_FLIP
-    total += FLIP == AOT_QDOT_FLIP ? aot_qdot_lanes(sums) : 0;
+    if (FLIP == AOT_QDOT_FLIP) {
+        aot_qdot_each(all, v);
+        (void)memcpy(totals, all, (size_t)pixels * sizeof *totals);
+        return;
+    }
 #endif
-    return total;
+    for (k = 0; k < pixels; ++k, x += step) {
+        totals[k] = 0;
+        for (a = 0; a < window->rows; ++a) {
+            for (b = 0; b < window->cols; ++b) {
+                const uint8_t *const at = x + a * window->row + b * window->col;
+                for (i = 0; i < n; ++i) {
+                    totals[k] += FLIP != 0 ? at[i] : (int8_t)at[i];
+                }
+            }
+        }
+    }
 }
 
 /* sums[S][L][O][V] = bias[O][V] + the products of the windows at x0 and x1. */
