@@ -14,8 +14,10 @@ from aot.ir.dtypes import F32, F64
 from aot.ir.layout import PLAIN, Layout, blocked
 from aot.ir.operators import AUTO_PAD, AtLeast, Linear, ShapeOf, Window, operator
 from aot.ops import conv_plan as plan
+from aot.ops.conv_bf16 import costs, plan_rounded
 from aot.ops.conv_plan import ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
+from aot.ops.narrow import rounds
 from aot.ops.registry import op
 from aot.partition.cost.costs import Shape, multiplications
 from aot.shapes.checks import checks, window_fits
@@ -151,7 +153,8 @@ def layouts_of(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, La
 def plan_of(m: Match, node: NodeRef, act: Act, c: Recorder) -> KernelCall:
     """The kernel, tiles, packed weights and parameters for a match with constant weights.
 
-    Depthwise, plain, Winograd and direct kernels are tried in that order.
+    Depthwise, plain, Winograd and direct kernels are tried in that order; direct ones multiply
+    numbers of bfloat16 where `rounds` lets them.
     """
     s = conv_shape(m, node)
     w = np.asarray(m.w.data).reshape(s.oc, s.ic // s.groups, s.kh, s.kw)
@@ -161,14 +164,17 @@ def plan_of(m: Match, node: NodeRef, act: Act, c: Recorder) -> KernelCall:
         return plan.plan_depthwise(s, w, b, c.vlen, act)
     if reads_plain(s, m.x.layout, c.vlen):
         return plan.plan_plain(s, w, b, c.vlen, act, y_plain)
+    halves = s.groups == 1 and not y_plain and rounds(c, node, s.oh * s.ow)
+    rounded, exact = costs(s, c.vlen) if halves else (1.0, 1.0)
     # Winograd rounds differently, and its weights and tiles take more memory.
     if c.accuracy != "strict" and c.objective not in ("ram", "flash"):
         narrow_sum = s.ic <= plan.EXACT_CHANNELS
         sizes = (2, 4, 6) if c.accuracy == "fast" else (2,) if narrow_sum else (2, 4)
-        outputs = 0 if y_plain else plan.winograd_outputs(s, c.vlen, sizes, c.price)
+        outputs = 0 if y_plain else plan.winograd_outputs(s, c.vlen, sizes, c.price, rounded / exact)
         if outputs:
             return plan.plan_winograd(s, w, b, c.vlen, act, outputs)
-    return plan.plan_blocked(s, w, b, c.vlen, act, y_plain)
+    call = plan.plan_blocked(s, w, b, c.vlen, act, y_plain)
+    return (plan_rounded(s, w, call, c.vlen) if halves else None) or call
 
 
 def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:

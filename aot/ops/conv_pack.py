@@ -49,7 +49,7 @@ def gemm_panels(w: Array, lanes: int, vectors: int) -> Iterator[Array]:
     """
     k, n = w.shape
     for b, size in panel_groups(ceil_div(n, lanes), vectors):
-        panel = np.zeros((k, size * lanes), np.float32)
+        panel = np.zeros((k, size * lanes), w.dtype)
         part = w[:, b * lanes : (b + size) * lanes]
         panel[:, : part.shape[1]] = part
         yield panel.reshape(-1)

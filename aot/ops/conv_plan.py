@@ -145,6 +145,10 @@ def _act_fields(act: Act) -> Fields:
     return {"act": act.kind, "alpha": act.alpha, "beta": act.beta}
 
 
+#: Kernels of convolutions that make their result by rows.
+BY_ROWS = ("aot_conv_f32_blocked", "aot_conv_f32_plain", "aot_dwconv_f32_blocked")
+
+
 def rowwise(sizes: ConvShape, call: KernelCall, vlen: int, adds: bool) -> Rowwise | None:
     """How `call` makes its result by rows; `adds` tells that it reads a row of r, argument 4.
 
@@ -153,7 +157,7 @@ def rowwise(sizes: ConvShape, call: KernelCall, vlen: int, adds: bool) -> Rowwis
     """
     parts = {sizes.ic // sizes.groups % vlen, sizes.oc // sizes.groups % vlen}
     mixed = sizes.groups > 1 and parts != {0} and "dwconv" not in call.kernel
-    if sizes.n != 1 or sizes.oh < 2 or mixed or "winograd" in call.kernel:
+    if sizes.n != 1 or sizes.oh < 2 or mixed or call.kernel not in BY_ROWS:
         return None
     lanes = call.instance.get("YV", vlen)
     made = (0, 4) if adds else (0,)
@@ -178,6 +182,8 @@ def conv_splits(sizes: ConvShape, call: KernelCall, vlen: int) -> tuple[Split, .
     """How threads share the convolution `call`: by panels of output channels, which each read their
     own weights, or by rows of the result (whole tiles of them with Winograd's algorithm).
     """
+    if call.splits:
+        return call.splits
     depthwise, lanes = "dwconv" in call.kernel, call.instance.get("YV", vlen)
     rows = Split.rows(sizes.oh, *[4] * (not depthwise), tile=call.instance.get("M", 1))
     # A panel would need channels of its own group alone, to which no constant step leads.
@@ -282,14 +288,18 @@ def winograd_tiles(sizes: ConvShape, m: int, panel: int, vlen: int) -> int:
 
 
 def winograd_outputs(
-    conv: ConvShape, vlen: int, sizes: tuple[int, ...] = (2, 4), price: float = 0.0
+    conv: ConvShape,
+    vlen: int,
+    sizes: tuple[int, ...] = (2, 4),
+    price: float = 0.0,
+    products: float = 1.0,
 ) -> int:
     """The M of `sizes` whose F(M,3) is estimated to beat the direct kernel, 0 if none is.
 
     Costs in cycles: register tiles, transforms (10 per vector), and the time that weights which are
     not in a cache take to arrive (8 bytes per cycle) and `price` cycles for each byte of them;
     F(M,3) has more weights. The time keeps ResNet-50's at 133 instead of 201 MB, as fast within
-    1 %.
+    1 %. The direct kernel takes `products` of its estimate.
     """
     fits = conv.kh == conv.kw == 3 and conv.sh == conv.sw == conv.dh == conv.dw == 1
     if not fits or conv.groups > 1 or vlen == 1 or max(conv.pt, conv.pl) > 2:
@@ -305,7 +315,7 @@ def winograd_outputs(
         weights = points * depth * vecs * vlen * 4
         return products + 10 * transforms + weights * (1 / 8 + price)
 
-    costs = {0: cost(1, conv.oh * conv.ow, 9 * conv.ic, 0)}
+    costs = {0: products * cost(1, conv.oh * conv.ow, 9 * conv.ic, 0)}
     for m in sizes:
         tiles, points = ceil_div(conv.oh, m) * ceil_div(conv.ow, m), (m + 2) ** 2
         # The estimate is rough and F(M,3) needs more memory, so it has to be clearly ahead.

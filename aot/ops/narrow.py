@@ -68,12 +68,12 @@ def _is_f16(w: Array) -> bool:
         return bool(np.all(w.astype(np.float16).astype(np.float32) == w))
 
 
-def _is_in_range(w: Array) -> bool:
+def is_in_range(w: Array) -> bool:
     """Whether no number of `w` is beyond the largest of bfloat16."""
     return not np.any((np.abs(w) > float.fromhex("0x1.FEp127")) & np.isfinite(w))
 
 
-def _bf16_words(panel: Array) -> Array:
+def bf16_words(panel: Array) -> Array:
     """Rows [k, columns] as words of two bfloat16 each, the first one in the low half."""
     bits = panel.astype(BFLOAT16.numpy).view(np.uint16).astype(np.uint32)
     return bits[0::2] | bits[1::2] << 16
@@ -81,7 +81,7 @@ def _bf16_words(panel: Array) -> Array:
 
 #: By kind: whether it holds elements, their type, and how an even number of rows becomes these.
 _HALVES: dict[int, tuple[Callable[[Array], bool], str, Callable[[Array], Array]]] = {
-    BF16: (_is_bf16, "uint32", _bf16_words),
+    BF16: (_is_bf16, "uint32", bf16_words),
     F16: (_is_f16, "float16", lambda panel: panel.astype(np.float16)),
 }
 
@@ -115,7 +115,7 @@ def halved(c: Recorder, w: Array, rows: int, rounded: bool = False) -> Narrow | 
         return None
     step = max(1, LARGE // max(1, n))  # rows looked at together
     for kind, (holds, dtype, _) in _HALVES.items():
-        holds = _is_in_range if rounded else holds
+        holds = is_in_range if rounded else holds
         if all(holds(w[i : i + step]) for i in range(0, k, step)):
             of = np.dtype(dtype)
             size = ceil_div(k, 2) * ceil_div(n, vlen) * vlen * 4 // of.itemsize

@@ -41,9 +41,10 @@ AOT_INLINE int32_t aot_conv_f32_channels(const aot_conv_f32_blocked_params *p, i
     return first;
 }
 
-/* Offsets of the `size` pixels of a tile from output pixel (oy, ox) on; `n` of them exist. */
+/* Offsets of the `size` pixels of a tile from output pixel (oy, ox) on; `n` of them exist. Pixels
+ * of the image are XV floats apart. */
 AOT_INLINE void aot_conv_f32_pixels(aot_tile_f32_job *j, const aot_conv_f32_blocked_params *p,
-                                    int32_t oy, int32_t ox, int32_t n, int32_t size) {
+                                    int32_t oy, int32_t ox, int32_t n, int32_t size, int XV) {
     const int32_t bottom = p->ih - (p->kh - 1) * p->dh;
     const int32_t right = p->iw - (p->kw - 1) * p->dw;
     int32_t iy = oy * p->sh - p->pt;
@@ -55,7 +56,7 @@ AOT_INLINE void aot_conv_f32_pixels(aot_tile_f32_job *j, const aot_conv_f32_bloc
         j->edge = iy < 0 || iy >= bottom || ix < 0 || ix + (n - 1) * p->sw >= right;
         for (i = 0; i < size; ++i) {
             const int32_t col = ix + (i < n ? i : n - 1) * p->sw;
-            j->off[i] = start + (ptrdiff_t)col * AOT_VLEN;
+            j->off[i] = start + (ptrdiff_t)col * XV;
             j->row[i] = iy;
             j->col[i] = col;
         }
@@ -65,7 +66,7 @@ AOT_INLINE void aot_conv_f32_pixels(aot_tile_f32_job *j, const aot_conv_f32_bloc
         return;
     }
     for (i = 0; i < size; ++i) {
-        j->off[i] = (ptrdiff_t)(iy - p->x_row0) * p->x_row + (ptrdiff_t)ix * AOT_VLEN;
+        j->off[i] = (ptrdiff_t)(iy - p->x_row0) * p->x_row + (ptrdiff_t)ix * XV;
         j->row[i] = iy;
         j->col[i] = ix;
         j->edge |= iy < 0 || iy >= bottom || ix < 0 || ix >= right;
@@ -138,17 +139,19 @@ AOT_UNUSED AOT_NOINLINE static void aot_conv_f32_isolate(const aot_tile_f32_job 
     }
 }
 
-/* All pixels of one group of output blocks, from channel c0 on; x is the image. */
+/* All pixels of one group of output blocks, from channel c0 on; x is the image. With RUNS 2, which
+ * is for one group of channels, it has words of two bfloat16. */
 AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_blocked_params *p,
                                    float *y, const float *x, const float *r, const float *next,
                                    int32_t o, int32_t c0, int32_t first, int P, int O, int YV,
-                                   int ACT) {
+                                   int ACT, int RUNS) {
+    const int XV = RUNS == 2 ? AOT_VLEN / 2 : AOT_VLEN;
     float edge[AOT_TILE_EDGE], added[AOT_TILE_EDGE];
     const int spans = p->ic / p->groups % AOT_VLEN != 0 || p->oc / p->groups % AOT_VLEN != 0;
     const int mixed = p->groups > 1 && spans;
     const int32_t cols = p->oc - c0 < o * AOT_VLEN ? p->oc - c0 : o * AOT_VLEN;
     const int flat = p->kh == 1 && p->kw == 1 && p->sh == 1 && p->sw == 1 && p->pt == 0 &&
-                     p->pl == 0 && p->iw == p->ow && p->oh <= p->ih && p->x_row == p->iw * AOT_VLEN;
+                     p->pl == 0 && p->iw == p->ow && p->oh <= p->ih && p->x_row == p->iw * XV;
     const int32_t taps = p->kh * p->kw * j->kc;
     const int32_t end = p->y1 * p->ow;
     const int32_t base = p->y_row0 * p->ow;
@@ -162,14 +165,14 @@ AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_block
         const ptrdiff_t at = (ptrdiff_t)(q - base) * YV;
         j->n = n;
         if (flat != 0) {
-            const ptrdiff_t x0 = ((ptrdiff_t)q - (ptrdiff_t)p->x_row0 * p->ow) * AOT_VLEN;
+            const ptrdiff_t x0 = ((ptrdiff_t)q - (ptrdiff_t)p->x_row0 * p->ow) * XV;
             int32_t i;
             for (i = 0; i < size; ++i) {
-                j->off[i] = x0 + (ptrdiff_t)(i < n ? i : n - 1) * AOT_VLEN;
+                j->off[i] = x0 + (ptrdiff_t)(i < n ? i : n - 1) * XV;
             }
             j->edge = n == size ? AOT_TILE_CLOSE : 0;
         } else {
-            aot_conv_f32_pixels(j, p, oy, ox, n, size);
+            aot_conv_f32_pixels(j, p, oy, ox, n, size, XV);
             ox += n;
             while (ox >= p->ow) {
                 ox -= p->ow;
@@ -193,7 +196,7 @@ AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_block
                       ? (uintptr_t)next + (size_t)ahead * sizeof *next
                       : 0;
         ahead += (ptrdiff_t)taps * 8;
-        aot_tile_f32_run(j, o, P, O, 0);
+        aot_tile_f32_run(j, o, P, O, RUNS);
         if (mixed != 0) {
             aot_conv_f32_isolate(j, p, x, r != NULL ? added : NULL, c0, first, q, o, P);
         }
@@ -207,6 +210,27 @@ AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_block
     }
 }
 
+/* The part of a job that is the same for all images and groups of output blocks. */
+AOT_INLINE void aot_conv_f32_job(aot_tile_f32_job *j, const aot_conv_f32_blocked_params *p, int XV,
+                                 int YV, int P) {
+    (void)memset(j, 0, sizeof *j);
+    j->rows = p->ih;
+    j->cols = p->iw;
+    j->da = p->dh;
+    j->db = p->dw;
+    j->na = p->kh;
+    j->nb = p->kw;
+    j->run = AOT_TILE_RUN;
+    j->xa = (ptrdiff_t)p->dh * p->x_row;
+    j->xb = (ptrdiff_t)p->dw * XV;
+    j->xstep = (ptrdiff_t)p->x_plane;
+    j->y_pixel = AOT_VLEN;
+    j->y_block = YV == AOT_VLEN ? (ptrdiff_t)p->y_plane : P * AOT_VLEN;
+    j->clamp = p->act == AOT_ACT_CLAMP;
+    j->lo = p->alpha;
+    j->hi = p->beta;
+}
+
 /* Instance: P, O the tile family (aot_tile_f32_run); YV = V for a blocked y, 1 for a plain one;
  * ACT 0 if act is NONE or CLAMP. */
 AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, const float *bias,
@@ -215,22 +239,7 @@ AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, c
     const int32_t vecs = (p->oc + AOT_VLEN - 1) / AOT_VLEN;
     aot_tile_f32_job j;
     int32_t image, b, o;
-    (void)memset(&j, 0, sizeof j);
-    j.rows = p->ih;
-    j.cols = p->iw;
-    j.da = p->dh;
-    j.db = p->dw;
-    j.na = p->kh;
-    j.nb = p->kw;
-    j.run = AOT_TILE_RUN;
-    j.xa = (ptrdiff_t)p->dh * p->x_row;
-    j.xb = (ptrdiff_t)p->dw * AOT_VLEN;
-    j.xstep = (ptrdiff_t)p->x_plane;
-    j.y_pixel = AOT_VLEN;
-    j.y_block = YV == AOT_VLEN ? (ptrdiff_t)p->y_plane : P * AOT_VLEN;
-    j.clamp = p->act == AOT_ACT_CLAMP;
-    j.lo = p->alpha;
-    j.hi = p->beta;
+    aot_conv_f32_job(&j, p, AOT_VLEN, YV, P);
     for (image = 0; image < p->n; ++image) {
         const float *panel = w;
 #if AOT_ROWS_APART
@@ -253,7 +262,7 @@ AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, c
             j.bias = bias + b * AOT_VLEN;
             aot_conv_f32_group(&j, p, y + at, xi, r != NULL ? r + at : NULL,
                                b + o < vecs ? panel + size : NULL, o, b * AOT_VLEN, first, P, O, YV,
-                               ACT);
+                               ACT, 0);
             panel += size;
         }
     }

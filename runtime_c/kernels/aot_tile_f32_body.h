@@ -30,9 +30,11 @@
     aot_vf w##o = aot_vload(w + (o)*AOT_VLEN);                                                     \
     AOT_VPIN(w##o);
 #if AOT_TILE_RUNS == 2
+#define AOT_T_APART (AOT_VLEN / 2) /* words of a block of channels */
 #define AOT_T_SET(x) aot_bf16_word(&(x))
 #define AOT_T_FMA(p, o) a##p##_##o = AOT_BF16_MADD(a##p##_##o, w##o, s);
 #else
+#define AOT_T_APART AOT_VLEN
 #define AOT_T_SET(x) aot_vset1(x)
 #define AOT_T_FMA(p, o) a##p##_##o += w##o * s;
 #endif
@@ -45,7 +47,7 @@
 /* The same where pixels follow each other: one address for all, as there are few registers. */
 #define AOT_T_NEXT_PIXEL(p)                                                                        \
     {                                                                                              \
-        const aot_vf s = AOT_T_SET(x[(p)*AOT_VLEN]);                                               \
+        const aot_vf s = AOT_T_SET(x[(p)*AOT_T_APART]);                                            \
         AOT_T_EACH_Q(AOT_T_FMA, p)                                                                 \
         AOT_VKEEP(s);                                                                              \
     }
@@ -257,6 +259,7 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
 #undef AOT_T_X
 #undef AOT_T_LOAD
 #undef AOT_T_SET
+#undef AOT_T_APART
 #undef AOT_T_FMA
 #undef AOT_T_PIXEL
 #undef AOT_T_STEP

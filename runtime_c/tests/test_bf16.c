@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Words of two bfloat16: how floats become them, the products of the CPU's unit beside those in
- * plain C, bit by bit, and matrix products made of them. */
+ * plain C, bit by bit, and matrix products and convolutions made of them. */
 #define AOT_ALLOW_NARROW /* without the unit: plain C */
 #include "convolution.h"
 
 #include "aot_bf16_pack.h"
+#if AOT_VLEN > 1
+#include "aot_conv_f32_blocked__bf16.h"
+#endif
 #include "aot_gemm_f32_narrow__bf16.h"
 
 #define V AOT_VLEN
@@ -172,6 +175,109 @@ static void test_matrix(int m, int n, int k, int run, int act, int odd) {
     check_free();
 }
 
+#if AOT_VLEN > 1
+/* n, channels, ih, iw, channels, kernel, strides, dilations, pads, groups; the last two are more
+ * than scratch holds. */
+static const geometry images[] = {
+    {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, {0, 0, 0, 0}, 1},
+    {2, 17, 7, 9, 33, 3, 3, 1, 1, 1, 1, {1, 1, 1, 1}, 1},
+    {1, 20, 9, 11, 70, 1, 1, 1, 1, 1, 1, {0, 0, 0, 0}, 1},
+    {1, 35, 9, 12, 20, 1, 1, 2, 3, 1, 1, {0, 0, 0, 0}, 1},
+    {1, 16, 8, 6, 16, 1, 1, 2, 2, 1, 1, {1, 0, 0, 1}, 1},
+    {1, 40, 6, 8, 24, 5, 3, 2, 1, 1, 2, {2, 2, 2, 3}, 1},
+    {1, 3, 3, 3, 5, 3, 3, 1, 1, 1, 1, {5, 4, 5, 4}, 1},
+    {1, 64, 70, 70, 3, 1, 1, 1, 1, 1, 1, {0, 0, 0, 0}, 1},
+    {1, 131, 40, 40, 3, 3, 3, 1, 1, 1, 1, {1, 1, 1, 1}, 1},
+};
+
+/* Rows of the result up to `middle`, and the others; y may be r. */
+static void test_convolution(int number, int act, int plain, int odd) {
+    const geometry *g = &images[number];
+    const int oh = out_rows(g), ow = out_columns(g), pixels = oh * ow, taps = g->kh * g->kw;
+    const int words = blocks(g->ic, 2), n = g->n * g->oc * pixels,
+              nx = g->n * g->ic * g->ih * g->iw;
+    const int YV = plain ? 1 : V, O = V == 16 ? 4 : 2, part = number % 2 ? oh / 2 : 0;
+    const ptrdiff_t plane = (ptrdiff_t)oh * ow * YV, from = (ptrdiff_t)g->ih * g->iw * V;
+    float *x = NEW(float, nx), *w = NEW(float, g->oc * g->ic * taps), *bias = NEW(float, g->oc);
+    float *r = NEW(float, n), *pairs = NEW(float, taps *words * g->oc), *y;
+    double *want = NEW(double, n), *size = NEW(double, n);
+    const float *panels, *xb, *whole;
+    aot_conv_f32_blocked_params p = {g->n,
+                                     g->ic,
+                                     g->ih,
+                                     g->iw,
+                                     g->oc,
+                                     oh,
+                                     ow,
+                                     g->kh,
+                                     g->kw,
+                                     g->sh,
+                                     g->sw,
+                                     g->dh,
+                                     g->dw,
+                                     g->pad[0],
+                                     g->pad[1],
+                                     1,
+                                     0,
+                                     0,
+                                     0,
+                                     0,
+                                     g->iw * V,
+                                     from,
+                                     from * blocks(g->ic, V),
+                                     plane,
+                                     plane * blocks(g->oc, YV),
+                                     act,
+                                     0.25F,
+                                     0.75F};
+    float *scratch;
+    check_case("convolution %d of bfloat16, act %d, plain %d, odd %d", number, act, plain, odd);
+    fill_f32(x, nx, -1.0, 1.0);
+    fill_f32(w, g->oc * g->ic * taps, -1.0, 1.0);
+    fill_f32(bias, g->oc, -1.0, 1.0);
+    fill_f32(r, n, -1.0, 1.0);
+    x[0] = odd ? INFINITY : x[0];
+    xb = to_blocks(x, g->n, g->ic, g->ih * g->iw, V);
+    for (int i = 0; i < nx; ++i) {
+        x[i] = nearest(x[i]);
+    }
+    for (int i = 0; i < g->oc * g->ic * taps; ++i) {
+        w[i] = nearest(w[i]);
+    }
+    for (int i = 0; i < taps * words * g->oc; ++i) {
+        const int o = i % g->oc, c = i / g->oc % words * 2, t = i / g->oc / words;
+        const uint32_t low = bits_of(w[(o * g->ic + c) * taps + t]) >> 16;
+        const uint32_t high = c + 1 < g->ic ? bits_of(w[(o * g->ic + c + 1) * taps + t]) : 0;
+        pairs[i] = float_of(low | high);
+    }
+    panels = to_panels(pairs, taps * words, g->oc, V, O);
+    whole = padded_bias(bias, g->oc, V);
+    convolve(want, size, x, w, bias, r, g);
+    y = to_blocks(r, g->n, g->oc, pixels, YV);
+    {
+        const int row = blocks(g->ic, V) * (V / 2) * (aot_conv_bf16_flat(&p) ? ow : g->iw);
+        const int reach = aot_conv_bf16_flat(&p) ? 1 : (g->kh - 1) * g->dh + 1;
+        const int rows = AOT_CONV_BF16_WORDS / row > reach ? AOT_CONV_BF16_WORDS / row : reach;
+        const int all = aot_conv_bf16_flat(&p) ? oh : g->ih;
+        scratch = NEW(float, (rows < all ? rows : all) * row);
+    }
+    for (int i = 0; i < 2; ++i) {
+        const int first = (i ? part : 0) * g->sh - g->pad[0];
+        float *to;
+        p.y0 = i ? part : 0;
+        p.y1 = i ? oh : part;
+        p.y_row0 = p.y0;
+        p.x_row0 = first > 0 ? first : 0;
+        to = y + (ptrdiff_t)p.y0 * ow * YV;
+        aot_conv_f32_blocked__bf16(to, xb + (ptrdiff_t)p.x_row0 * g->iw * V, panels, whole, to,
+                                   scratch, &p, V == 16 ? 6 : 4, O, plain ? 1 : V,
+                                   act > AOT_ACT_CLAMP);
+    }
+    close_conv("y", y, want, size, g->n, g->oc, pixels, YV, act, 0.25F, 0.75F, 2e-7);
+    check_free();
+}
+#endif
+
 int main(void) {
     static const int shapes[][4] = {
         {1, 1, 1, 6},    {2, 16, 5, 6},   {3, 33, 17, 3},    {7, 5, 1050, 6},  {15, 64, 9, 15},
@@ -186,5 +292,12 @@ int main(void) {
             test_matrix(z[0], z[1], z[2], z[3], act, i > 2);
         }
     }
+#if AOT_VLEN > 1
+    for (int i = 0; i < (int)(sizeof images / sizeof *images); ++i) {
+        test_convolution(i, AOT_ACT_NONE, 0, 0);
+        test_convolution(i, AOT_ACT_CLAMP, 1, 0);
+        test_convolution(i, AOT_ACT_SILU, 0, 1);
+    }
+#endif
     return check_end();
 }

@@ -71,6 +71,59 @@ def attention(options: dict[str, object], out: Path) -> aot.Bundle:
     return aot.compile(model, out, target=TARGET, **options)
 
 
+#: Channels of weights, kernel, stride and group of three convolutions, one after the other.
+CONVS = {"wide": (40, 24, 1, 1, 1), "apart": (40, 1, 3, 1, 40), "far": (35, 40, 3, 2, 1)}
+
+
+FILTERS = {
+    k: RNG.standard_normal((n, c, side, side), np.float32) for k, (n, c, side, *_) in CONVS.items()
+}
+
+
+def convolutions(options: dict[str, object], out: Path) -> aot.Bundle:
+    """The bundle of CONVS on [1, 24, 15, 13]."""
+    names, nodes = ["x", "a", "b", "y"], []
+    for i, (k, (*_, side, step, group)) in enumerate(CONVS.items()):
+        attributes = {"pads": [side // 2] * 4, "strides": [step] * 2, "group": group}
+        nodes.append(("Conv", f"{names[i]} {k}", names[i + 1], attributes))
+    model = graphs.model(nodes, {"x": (1, 24, 15, 13)}, {"y": (1, 35, 8, 7)}, FILTERS)
+    return aot.compile(model, out, target=TARGET, **options)
+
+
+def convolved(x: np.ndarray, w: np.ndarray, step: int, group: int) -> np.ndarray:
+    """The convolution of x [c, h, w], padded to the same size, in float64."""
+    side = w.shape[-1]
+    wide = np.pad(x, ((0, 0), (side // 2,) * 2, (side // 2,) * 2))
+    cuts = np.lib.stride_tricks.sliding_window_view(wide, (side, side), (1, 2))[:, ::step, ::step]
+    if group > 1:
+        return np.einsum("chwab,cab->chw", cuts, w[:, 0])
+    return np.einsum("chwab,ocab->ohw", cuts, w)
+
+
+@pytest.mark.parametrize("accuracy", ["fast", "normal"])
+def test_which_convolutions(accuracy: str, tmp_path: Path) -> None:
+    """Dense ones, where the model leaves it to the compiler."""
+    bundle = convolutions({"accuracy": accuracy, "configure": False}, tmp_path / "out")
+    kernels = [n["kernel"] for n in bundle.manifest["nodes"] if "conv" in n["kernel"]]
+    by_dots = [k == "aot_conv_f32_blocked__bf16" for k in kernels]
+    assert by_dots == ([True, False, True] if accuracy == "fast" else [False] * 3)
+
+
+def test_results_of_convolutions(tmp_path: Path) -> None:
+    """They are those of rounded operands, and the same step by step."""
+    if not load_target(TARGET).runs_here():
+        pytest.skip(f"this CPU lacks {', '.join(load_target(TARGET).missing_flags())}")
+    x = RNG.standard_normal((1, 24, 15, 13), np.float32)
+    a = convolved(rounded(x[0]), rounded(FILTERS["wide"]), 1, 1)
+    b = convolved(a, FILTERS["apart"].astype(np.float64), 1, 40)
+    want, found = convolved(rounded(b), rounded(FILTERS["far"]), 2, 1), []
+    for i, more in enumerate(({}, {"slice_macs": 20000})):
+        bundle = convolutions({"accuracy": "fast", **more}, tmp_path / f"{i}")
+        found.append(np.asarray(bundle.load()(x)))
+    assert np.max(np.abs(found[0][0] - want)) <= 1e-3 * np.max(np.abs(want))
+    assert all(np.array_equal(found[0].view(np.uint32), y.view(np.uint32)) for y in found)
+
+
 @pytest.mark.parametrize("accuracy", ["fast", "normal", "strict"])
 def test_products_of_attention(accuracy: str, tmp_path: Path) -> None:
     bundle = attention({"accuracy": accuracy, "configure": False}, tmp_path / "out")
@@ -79,12 +132,12 @@ def test_products_of_attention(accuracy: str, tmp_path: Path) -> None:
 
 
 def test_results_of_attention(tmp_path: Path) -> None:
-    """They are near those of float64, and the same from two threads and step by step."""
+    """They are near those of float64, and the same from two threads."""
     if not load_target(TARGET).runs_here():
         pytest.skip(f"this CPU lacks {', '.join(load_target(TARGET).missing_flags())}")
     q, k, v = (RNG.standard_normal((1, 3, n, 20), np.float32) for n in (21, 37, 37))
     found = []
-    for i, more in enumerate(({}, {"threads": 2}, {"slice_macs": 20000})):
+    for i, more in enumerate(({}, {"threads": 2})):
         bundle = attention({"accuracy": "fast", **more}, tmp_path / f"{i}")
         found.append(np.asarray(bundle.load()(q, k, v)))
     weights = np.exp(rounded(q) @ rounded(k).swapaxes(2, 3))
