@@ -170,7 +170,8 @@ def plan_of(m: Match, node: NodeRef, act: Act, c: Recorder) -> KernelCall:
     if c.accuracy != "strict" and c.objective not in ("ram", "flash"):
         narrow_sum = s.ic <= plan.EXACT_CHANNELS
         sizes = (2, 4, 6) if c.accuracy == "fast" else (2,) if narrow_sum else (2, 4)
-        outputs = 0 if y_plain else plan.winograd_outputs(s, c.vlen, sizes, c.price, rounded / exact)
+        direct = rounded / exact
+        outputs = 0 if y_plain else plan.winograd_outputs(s, c.vlen, sizes, c.price, direct)
         if outputs:
             return plan.plan_winograd(s, w, b, c.vlen, act, outputs)
     call = plan.plan_blocked(s, w, b, c.vlen, act, y_plain)
