@@ -10,6 +10,7 @@
 #include "aot_qfc_s8__dsp.h"
 #include "aot_qfc_s8__mve.h"
 #if AOT_VLEN > 1
+#include "aot_qdwconv_s8__dot.h"
 #include "aot_qdwconv_s8__vec.h"
 #include "aot_qfc_s8__dot.h"
 #include "aot_qfc_s8__vec.h"
@@ -30,6 +31,7 @@ static const qgeometry cases[] = {
     {1, 4, 9, 9, 4, 2, 2, 3, 3, 1, 1, {0, 0, 0, 0}, 100, 5, -128, 127},
     {1, 6, 1, 17, 6, 1, 9, 1, 3, 1, 1, {0, 4, 0, 4}, -3, 5, -128, 127},
     {1, 2, 7, 23, 2, 3, 3, 1, 1, 1, 1, {1, 1, 1, 1}, 7, -5, -128, 127},
+    {1, 96, 4, 61, 96, 3, 3, 2, 2, 1, 1, {1, 1, 1, 1}, -9, -5, -110, 127},
 };
 
 /* The two halves of the rows. */
@@ -90,6 +92,44 @@ static void vectors(const run *r, int O, int W16) {
                             r->s.rq, r->s.pc, O, W16);
     }
     compare(r, W16 ? "vectors, int16 weights" : "vectors");
+}
+#endif
+
+#if AOT_VLEN > 1
+/* By dot products; of two sets of weights the second has what the halves of the first lack. */
+static void dots(const run *r, int SETS, int known) {
+    const aot_qdwconv_s8_params *p = &r->p;
+    const int groups = (p->kh + 3) / 4, taps = p->kh * p->kw,
+              blocks = (p->oc + 4 * V - 1) / (4 * V);
+    int8_t *w = NEW(int8_t, SETS * p->kw * groups * 16 * V * blocks);
+    int32_t *bias = NEW(int32_t, 4 * V * blocks + blocks), first = 0;
+    const int columns = AOT_QDW_COLUMNS * p->sw + p->kw * p->dw;
+    for (int c = 0; c < p->oc; ++c) {
+        const int block = c / (4 * V) * 4 * V, lanes = aot_qdw_lanes(block, p->oc);
+        const int lane = aot_qdw_place(c - block, lanes);
+        int32_t sum = 0;
+        for (int t = 0; t < taps; ++t) {
+            const int a = t / p->kw, b = t % p->kw, all = r->w[c * taps + t];
+            for (int set = 0; set < SETS; ++set) {
+                const int at = ((set * p->kw + b) * groups + a / 4) * 16 * lanes + 4 * lane + a % 4;
+                const int value = SETS == 1 ? all : set ? all - all / 2 : all / 2;
+                w[block * SETS * p->kw * groups * 4 + at] = (int8_t)value;
+            }
+            sum += all;
+        }
+        bias[block + lane] = r->bias[c] - 128 * sum;
+        first = block + 4 * lanes;
+    }
+    for (int i = 0; i < blocks; ++i) {
+        bias[first + i] = SETS - 1;
+    }
+    for (int part = 0; part < 2; ++part) {
+        const aot_qdwconv_s8_params q = part_of(p, part);
+        aot_qdwconv_s8__dot(r->y + q.y_row0 * p->ow * p->oc, r->x + q.x_row0 * p->iw * p->ic, w,
+                            bias, r->s.mult, r->s.shift, NEW(int32_t, columns * groups * 4 * V), &q,
+                            r->s.rq, r->s.pc, known ? p->kw : 0, known ? groups : 0, SETS);
+    }
+    compare(r, SETS > 1 ? "dot products, two sets" : "dot products");
 }
 #endif
 
@@ -162,6 +202,9 @@ static void test(int number, int rq, int pc) {
     vectors(&r, 1, 0);
     vectors(&r, g->oc / V > 4 ? 4 : g->oc / V > 1 ? g->oc / V : 1, 0);
     vectors(&r, 1, 1);
+    dots(&r, 1, 1);
+    dots(&r, 1, 0);
+    dots(&r, 2, 1);
 #endif
     if (rq != 1) {
         mve(&r);

@@ -19,6 +19,8 @@ VECTORS, SEGMENTS, FEW, MANY = 2, 2, 3, 7
 STRIP = 192 << 10
 #: AOT_QDOT_LENGTH and AOT_QDOT_SLACK of aot_qdot.h.
 LENGTH, SLACK = 7, 64
+#: AOT_QDW_COLUMNS of aot_qdwconv_s8__dot.h, and the largest window that its instances know.
+COLUMNS, KNOWN = 28, 7
 #: What a segment costs beside its pixels, in pixels.
 OVERHEAD = 0.5
 
@@ -107,6 +109,43 @@ def plan(conv: QConv, w: Array, bias: Array, strip: int = STRIP) -> QCall:
         instance,
         staged=False,
     )
+
+
+def plan_depthwise(conv: QConv, w: Array, bias: Array) -> QCall | None:
+    """The call of aot_qdwconv_s8__dot for weights [c, 1, kh, kw] and bias [c], both packed.
+
+    None where the target's instruction has no such kernel, it would requantise value by value, or
+    two sets of int8 do not make the weights.
+    """
+    first = np.clip(w, -128, 127)
+    sets = [first, w - first] if (w != first).any() else [first]
+    if conv.arch != "x86_64" or conv.rq != 0 or sets[-1].max() > 127:
+        return None
+    groups, full = -(-conv.kh // 4), 4 * conv.vlen
+    sums = w.reshape(conv.oc, -1).astype(np.int64).sum(axis=1)
+    folded = (bias.astype(np.int64) - 128 * sums).astype(np.uint64).astype(np.uint32)
+    panels, lanes = list[Array](), list[Array]()
+    for c in range(0, conv.oc, full):
+        wide = full // 2 if conv.vlen == 16 and conv.oc - c <= full // 2 else full
+        part = np.stack([padded(s[c : c + wide, 0], wide) for s in sets])
+        part = padded(part.astype(np.int8), 4, axis=2)
+        # Now [set][channel / 16][vector][lane % 4][group][row][column].
+        part = part.reshape(len(sets), wide // 16, 4, 4, groups, 4, conv.kw)
+        panels.append(part.transpose(0, 6, 4, 2, 1, 3, 5).reshape(-1))
+        lanes.append(
+            padded(folded[c : c + wide], wide).reshape(-1, 4, 4).swapaxes(0, 1).reshape(-1)
+        )
+    if len(sets) > 1:
+        lanes.append(np.array([sets[1][c : c + full].any() for c in range(0, conv.oc, full)]))
+    known = conv.kw <= KNOWN and conv.kh <= KNOWN
+    instance = {
+        "KW": conv.kw if known else 0,
+        "G": groups if known else 0,
+        "SETS": len(sets),
+    }
+    scratch = (COLUMNS * conv.sw + conv.kw * conv.dw) * groups * 4 * full
+    stored = np.concatenate([b.astype(np.uint32) for b in lanes]).view(np.int32)
+    return QCall(conv.kernel("__dot"), np.concatenate(panels), stored, scratch, instance)
 
 
 def _strip(conv: QConv, most: int) -> tuple[int, int, int]:

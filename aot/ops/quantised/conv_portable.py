@@ -66,8 +66,11 @@ def plan(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """
     depthwise = conv.kind == "dwconv"
     by_rows = objective == "ram" and conv.kind == "conv"
-    if not depthwise and conv_dot.suits(conv.simd, conv.vlen, "" if by_rows else objective):
-        return conv_dot.plan(conv, w, bias, 0 if by_rows else conv_dot.STRIP)
+    if conv_dot.suits(conv.simd, conv.vlen, "" if by_rows else objective):
+        if not depthwise:
+            return conv_dot.plan(conv, w, bias, 0 if by_rows else conv_dot.STRIP)
+        if (call := conv_dot.plan_depthwise(conv, w, bias)) is not None:
+            return call
     if conv_vector.suits(conv):
         return conv_vector.plan(conv, w, bias)
     if depthwise:
