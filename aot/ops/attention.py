@@ -151,7 +151,8 @@ def to_kernel(c: Recorder, m: Match) -> None:
     q, k, v, y = views_of(m)
     (batch, heads, sq, d), (_, kv_heads, skv, _), dv = q.shape, k.shape, v.shape[3]
     group = heads // kv_heads
-    latency, words = c.objective in ("latency", "energy"), sq > FEW and rounds(c, node_of(m), sq)
+    latency = c.objective in ("latency", "energy")
+    words = sq > FEW and rounds(c, node_of(m), sq) == "bf16"
     way = plan(sq, skv, d, dv, group, c.vlen, latency, words)
     scale = attr(m, "scale")
     # A wider window hides nothing, and the kernel's numbers have 32 bits.

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products with constant weights narrower than float32, as aot_gemm_f32_narrow.h reads them; of one
-row also aot_gemm_f32_narrow__dot.h, of several rows of bfloat16 aot_gemm_f32_narrow__bf16.h.
+row also aot_gemm_f32_narrow__dot.h, of several rows the kernels of UNITS.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,6 +36,16 @@ RUN = 256
 PART, PART_BYTES = 256, 20
 #: Rows of a product from which on rounding them pays, and bytes of those rounded at a time.
 ROUNDED, ROUNDED_BYTES = 2, 1 << 20
+#: Units that multiply numbers of 16 bits, the fastest first: how the kernel's name ends, the CPU's flag, the kind of
+#: number, the lanes of float32 and the rows of a tile.
+UNITS = {
+    "bfmmla": ("bf16", BF16, 4, 8),
+    "fp16": ("asimdhp", F16, 4, 8),
+    "bf16": ("avx512_bf16", BF16, 16, 6),
+}
+#: Products of float16 that are summed up in float16, and what the sum of these weights' sizes must
+#: be below, so that no sum of finite float16 is infinite (AOT_FP16_RUN).
+HALF_RUN, HALF_SUM = 16, 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +53,8 @@ class Narrow:
     """Weights of `kind` for a matrix [k, n], in groups of columns of the target's panels.
 
     `factors` [ceil(k / block), 1 or 2, columns] are the scales, and zeros, of blocks of rows; None
-    for halves. With `rounds` what they multiply may be rounded to bfloat16, too.
+    for halves, but powers of two for `unit` "fp16". With a `unit` of UNITS what they multiply may be
+    rounded to 16 bits, too.
     """
 
     kind: int
@@ -51,7 +63,7 @@ class Narrow:
     data: Constant
     factors: Array | None = None
     block: int = RUN
-    rounds: bool = False
+    unit: str = ""
 
 
 # -- float32 weights that 16 bits hold ---------------------------------------------------------
@@ -86,15 +98,22 @@ _HALVES: dict[int, tuple[Callable[[Array], bool], str, Callable[[Array], Array]]
 }
 
 
-def rounds(c: Recorder, node: NodeRef, rows: int) -> bool:
-    """Whether a product may round its operands to bfloat16, as the model or `--accuracy fast` says,
-    and gains by it: the CPU multiplies these, and the rows repay their rounding.
+def rounds(c: Recorder, node: NodeRef, rows: int) -> str:
+    """The unit of UNITS by which a product may round its operands, "" for none.
+
+    That is to bfloat16 where the model has this type or `--accuracy fast` is given, to float16 where
+    both are. The CPU must have the unit, and the rows repay their rounding.
     """
-    kind = node.ir.outputs[0].dtype
-    half = kind is not None and node.ir.metadata_props.get(HALF_KEY, kind.name) == "BFLOAT16"
-    asked = c.accuracy == "fast" or half
-    few = c.vlen < 16 or c.objective == "ram" or rows < ROUNDED
-    return asked and "avx512_bf16" in c.target.requires and not few
+    if rows < ROUNDED or c.objective == "ram":
+        return ""
+    output = node.ir.outputs[0].dtype
+    half = node.ir.metadata_props.get(HALF_KEY, "" if output is None else output.name)
+    for unit, (flag, kind, lanes, _) in UNITS.items():
+        found = half == ("FLOAT16" if kind == F16 else "BFLOAT16")
+        asked = found and c.accuracy == "fast" if kind == F16 else found or c.accuracy == "fast"
+        if asked and lanes == c.vlen and flag in c.target.requires:
+            return unit
+    return ""
 
 
 def row_words(k: int) -> int:
@@ -102,17 +121,19 @@ def row_words(k: int) -> int:
     return (ceil_div(k, 32) | 1) * 16
 
 
-def halved(c: Recorder, w: Array, rows: int, rounded: bool = False) -> Narrow | None:
+def halved(c: Recorder, w: Array, rows: int, unit: str = "") -> Narrow | None:
     """The matrix `w` [k, n] in 16 bits per element, if these hold every element exactly and reading
     it takes the time: where it is larger than caches, for a single row than the second level.
 
-    With `rounded` always, to the nearest bfloat16, unless that is infinite where `w` is not.
+    With a `unit` always, rounded to the nearest, unless the type cannot hold all numbers.
     """
     (k, n), vlen = w.shape, c.vlen
-    rounded = rounded and n > vlen  # one vector of columns takes as long as rounding rows does
+    rounded = bool(unit) and n > vlen  # one vector of columns takes as long as rounding rows does
     small = w.nbytes < (LARGE if rows == 1 else HUGE) and not rounded
     if vlen == 1 or w.dtype != np.float32 or small:
         return None
+    if rounded and unit == "fp16":
+        return _scaled(w, vlen)
     step = max(1, LARGE // max(1, n))  # rows looked at together
     for kind, (holds, dtype, _) in _HALVES.items():
         holds = is_in_range if rounded else holds
@@ -120,8 +141,31 @@ def halved(c: Recorder, w: Array, rows: int, rounded: bool = False) -> Narrow | 
             of = np.dtype(dtype)
             size = ceil_div(k, 2) * ceil_div(n, vlen) * vlen * 4 // of.itemsize
             key, parts = ("halves", kind, memory_of(w), vlen), partial(_half_panels, w, kind, vlen)
-            return Narrow(kind, k, n, Deferred((size,), of, key, parts, w), rounds=rounded)
+            data = Deferred((size,), of, key, parts, w)
+            return Narrow(kind, k, n, data, unit=unit if rounded else "")
     return None
+
+
+def _scaled(w: Array, vlen: int) -> Narrow | None:
+    """`w` [k, n] as float16, each column times the power of two that makes the sizes of HALF_RUN
+    rows sum up to between half of HALF_SUM and HALF_SUM at most; None for infinite numbers and NaNs.
+    """
+    k, n = w.shape
+    runs = (np.abs(w[i : i + HALF_RUN]).sum(axis=0) for i in range(0, k, HALF_RUN))
+    top = functools.reduce(np.maximum, runs, np.zeros(n, np.float32)) / np.float32(HALF_SUM)
+    if not np.all(top < 2.0**100):
+        return None
+    powers = np.maximum(np.frexp(top)[1], -100)
+    size = ceil_div(k, 2) * ceil_div(n, vlen) * vlen * 2
+    of, scaled = np.dtype(np.float16), partial(_scaled_panels, w, powers, vlen)
+    data = Deferred((size,), of, ("scaled", memory_of(w), vlen), scaled, w)
+    factors = np.ldexp(np.ones((1, 1, n), np.float32), powers)
+    return Narrow(F16, k, n, data, factors, block=k, unit="fp16")
+
+
+def _scaled_panels(w: Array, powers: Array, vlen: int) -> Iterator[Array]:
+    """The panels of `w`, each column divided by two to its number of `powers`."""
+    yield from _half_panels(np.ldexp(w, -powers), F16, vlen)
 
 
 def _half_panels(w: Array, kind: int, vlen: int) -> Iterator[Array]:
@@ -155,6 +199,7 @@ def record_narrow(
     widened at a time, or the digits of x; the result may replace `r` where that is not `x`.
     """
     p, o = TILES[c.vlen][-1]
+    tile = p
     rows, group = math.prod(x.shape[:-1]), o * c.vlen
     run = max(RUN // w.block, 1) * w.block
     many = 0 if w.factors is None else w.factors.shape[1]
@@ -167,10 +212,13 @@ def record_narrow(
         digits, kernel = 2 if c.accuracy == "fast" else 3, "aot_gemm_f32_narrow__dot"
         instance["DIGITS"] = digits
         scratch = digits * round_up(w.k, 16) + PART_BYTES * ceil_div(w.k, min(w.block, PART))
-    if w.rounds:
-        kernel, line = "aot_gemm_f32_narrow__bf16", 4 * row_words(w.k)
-        instance = {"P": p, "O": o, "ACT": act.after}
-        run = min(rows, max(ROUNDED_BYTES // line // p, 1) * p)
+    if w.unit:
+        kernel, tile = f"aot_gemm_f32_narrow__{w.unit}", UNITS[w.unit][3]
+        strips = c.vlen == 4
+        line = 8 * ceil_div(w.k, 4) if strips else 4 * row_words(w.k)
+        instance = {"O": o, "ACT": act.after} if strips else {"P": p, "O": o, "ACT": act.after}
+        most = max(ROUNDED_BYTES // line // tile, 1) * tile
+        run = min(round_up(rows, tile) if strips else rows, most)
         scratch = run * line
     steps, blocks = ceil_div(w.k, STEP[w.kind]), ceil_div(w.k, w.block)
     sizes = (4, 0, 4 * steps, 4 * many * blocks, 4, 4)
@@ -199,7 +247,7 @@ def record_narrow(
         instance=instance,
         inplace=[(m.y, r)] if r is not None and r.ir is not x.ir else (),
         macs=rows * w.k * w.n,
-        splits=[Split.pieces("n", w.n, moves, group), Split.rows_of_product(rows, down, p)],
+        splits=[Split.pieces("n", w.n, moves, group), Split.rows_of_product(rows, down, tile)],
     )
 
 

@@ -25,6 +25,7 @@
 #define AOT_BF16_ROW(k) ((((k) + 31) / 32 | 1) * 16)
 
 #ifdef AOT_BF16_MADD
+#include "aot_cast.h"
 
 /* The word at `x` in every lane. */
 AOT_INLINE aot_vf aot_bf16_word(const void *x) {
@@ -45,18 +46,8 @@ AOT_INLINE float aot_bf16_flushed(uint32_t bits) {
  * odd, so that the float comes out as if from the exact one. */
 AOT_INLINE float aot_bf16_add(float acc, uint32_t x, uint32_t w) {
     const double product = (double)aot_bf16_flushed(x) * (double)aot_bf16_flushed(w);
-    const double to = (double)acc, sum = product + to, part = sum - product;
-    const double lost = (product - (sum - part)) + (to - part);
-    uint64_t odd;
+    const float value = (float)aot_cast_odd_sum(product, (double)acc);
     uint32_t bits;
-    double near = sum;
-    float value;
-    (void)memcpy(&odd, &sum, sizeof odd);
-    if ((odd & 1U) == 0 && (lost > 0.0 || lost < 0.0)) {
-        odd = (lost > 0.0) == (sum > 0.0) ? odd + 1 : odd - 1;
-        (void)memcpy(&near, &odd, sizeof near);
-    }
-    value = (float)near;
     (void)memcpy(&bits, &value, sizeof bits);
     return aot_bf16_flushed(bits);
 }

@@ -111,6 +111,19 @@ AOT_INLINE float aot_cast_odd(double x) {
     return aot_cast_float(far > 0.0 ? u - 1U : u + 1U);
 }
 
+/* a + b rounded to odd, as aot_cast_odd has it. */
+AOT_INLINE double aot_cast_odd_sum(double a, double b) {
+    const double sum = a + b, part = sum - a, lost = (a - (sum - part)) + (b - part);
+    uint64_t bits;
+    double odd = sum;
+    (void)memcpy(&bits, &sum, sizeof bits);
+    if ((bits & 1U) == 0 && (lost > 0.0 || lost < 0.0)) {
+        bits = (lost > 0.0) == (sum > 0.0) ? bits + 1 : bits - 1;
+        (void)memcpy(&odd, &bits, sizeof odd);
+    }
+    return odd;
+}
+
 #define AOT_CAST(FROM, TO, TX, TY, EXPR) AOT_CAST_FROM(FROM, TO, TX, TY, EXPR, 0)
 /* `FIRST`: how many elements are converted already. */
 #define AOT_CAST_FROM(FROM, TO, TX, TY, EXPR, FIRST)                                               \
