@@ -24,11 +24,16 @@ from aot.textfile import read_toml
 
 FOLDER = Path(__file__).with_name("targets")
 
-#: x86-64 levels from the most capable down: what `host` resolves to.
-LEVELS = (
-    *("x86-64-v4-bf16", "x86-64-v4-vnni", "x86-64-v4", "x86-64-v3-vnni"),
-    *("x86-64-v3", "x86-64-v2", "x86-64"),
-)
+#: Architecture → its levels from the most capable down: what `host` resolves to.
+LEVELS = {
+    "x86_64": (
+        *("x86-64-v4-bf16", "x86-64-v4-vnni", "x86-64-v4", "x86-64-v3-vnni"),
+        *("x86-64-v3", "x86-64-v2", "x86-64"),
+    ),
+    "aarch64": (
+        *("aarch64-bf16", "aarch64-i8mm", "aarch64-fp16", "aarch64-dotprod", "aarch64-linux"),
+    ),
+}
 
 #: Families of targets for `--target FAMILY:LEVEL,LEVEL`, each with its target for any CPU.
 FAMILIES = {"x86-64": "x86-64", "aarch64": "aarch64-linux"}
@@ -269,17 +274,12 @@ def levels_of(family: str) -> dict[str, str]:
 
 def _host_level() -> str:
     here = machine()
-    if here == "aarch64":
-        return "aarch64-linux"
-    if here != "x86_64":
+    if here not in LEVELS:
         raise TargetError(
             f"target host: no code generation for {here or 'this machine'} in this version",
             hint="cross-compile for one of: " + ", ".join(names()[1:]),
         )
-    for level in LEVELS:
-        if _named(level, level).runs_here():
-            return level
-    return LEVELS[-1]
+    return next(level for level in LEVELS[here] if _named(level, level).runs_here())
 
 
 @cache

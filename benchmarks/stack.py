@@ -46,6 +46,7 @@ TARGETS = (
     *("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imac", "rv32imafc", "rv64gc"),
     *("x86-64", "x86-64-v3", "x86-64-v4", "aarch64-linux", "armv7-linux", "riscv64-linux"),
     *("x86-64-v3-vnni", "x86-64-v4-vnni", "x86-64-v4-bf16", "cortex-a76", "aarch64-i8mm"),
+    "aarch64-bf16",
 )
 #: Functions of one signature that know their parameters.
 FIXED = 2

@@ -164,13 +164,13 @@ def test_a_wrong_level_is_named(fat: aot.Bundle) -> None:
 def test_levels_of_arm(tmp_path: Path) -> None:
     need("aarch64-linux-gnu-gcc", "apt-get install gcc-aarch64-linux-gnu")
     need("qemu-aarch64", "apt-get install qemu-user")
-    compiled(tmp_path, eight_bits(), "aarch64:base,dotprod,i8mm")
+    compiled(tmp_path, eight_bits(), "aarch64:base,dotprod,i8mm,bf16")
     arm = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", "-cpu")
     plain = outputs(tmp_path, "aarch64-linux", *arm, "cortex-a53")
     assert outputs(tmp_path, "", *arm, "max") == plain == outputs(tmp_path, "", *arm, "cortex-a53")
-    refused = run([*arm, "cortex-a53", str(tmp_path / "bin/net"), "--fill", "1"], tmp_path,
-                  "aarch64-dotprod")  # fmt: skip
-    assert refused.returncode == 1
+    for level in ("aarch64-dotprod", "aarch64-bf16"):
+        words = [*arm, "cortex-a53", str(tmp_path / "bin/net"), "--fill", "1"]
+        assert run(words, tmp_path, level).returncode == 1
 
 
 @pytest.mark.parametrize(

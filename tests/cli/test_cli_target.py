@@ -43,6 +43,23 @@ def test_host_is_the_best_level_the_cpu_has(
     assert (host.name, host.cpu) == ("host", level)
 
 
+@pytest.mark.parametrize(
+    "missing, level",
+    [
+        ("", "aarch64-bf16"),
+        ("bf16", "aarch64-i8mm"),
+        ("bf16 i8mm", "aarch64-fp16"),
+        ("i8mm asimdhp", "aarch64-dotprod"),
+        ("asimddp", "aarch64-linux"),
+    ],
+)
+def test_host_on_arm(missing: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    has = frozenset(load_target("aarch64-bf16").requires) - set(missing.split())
+    monkeypatch.setattr(targets, "cpu_flags", lambda: has)
+    monkeypatch.setattr(targets.platform, "machine", lambda: "aarch64")
+    assert load_target("host").cpu == level
+
+
 def test_host_without_kernels_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets.platform, "machine", lambda: "sparc64")
     with pytest.raises(TargetError, match="sparc64"):

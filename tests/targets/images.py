@@ -21,7 +21,7 @@ FAST = ("aarch64-linux", "cortex-m0", "cortex-m4", "cortex-m55", "rv32imac")
 REST = ("armv7-linux", "riscv64-linux", "rv64gcv", "cortex-m3", "cortex-m7", "cortex-m33",
         "rv32imafc",
         "rv64gc", "cortex-a53", "cortex-a72", "cortex-a76", "aarch64-dotprod",
-        "aarch64-i8mm", "neoverse-n1", "cortex-m0plus",
+        "aarch64-i8mm", "aarch64-bf16", "aarch64-fp16", "neoverse-n1", "cortex-m0plus",
         "cortex-m52", "cortex-m85", "rv32imc", "rv32imac_zba_zbb", "rv32imafcv")  # fmt: skip
 ALL = FAST + REST
 

@@ -13,7 +13,8 @@ from aot.errors import TargetError
 
 ORDER = (
     "host x86-64 x86-64-v2 x86-64-v3 x86-64-v3-vnni x86-64-v4 x86-64-v4-bf16 x86-64-v4-vnni "
-    "aarch64-dotprod aarch64-i8mm aarch64-linux cortex-a53 cortex-a72 cortex-a76 neoverse-n1 "
+    "aarch64-bf16 aarch64-dotprod aarch64-fp16 aarch64-i8mm aarch64-linux "
+    "cortex-a53 cortex-a72 cortex-a76 neoverse-n1 "
     "armv7-linux riscv64-linux rv64gcv cortex-m0 cortex-m0plus cortex-m3 cortex-m4 cortex-m7 "
     "cortex-m33 cortex-m52 cortex-m55 cortex-m85 rv32imac rv32imac_zba_zbb rv32imafc rv32imafcv "
     "rv32imc rv64gc"
