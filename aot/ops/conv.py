@@ -164,7 +164,7 @@ def plan_of(m: Match, node: NodeRef, act: Act, c: Recorder) -> KernelCall:
         return plan.plan_depthwise(s, w, b, c.vlen, act)
     if reads_plain(s, m.x.layout, c.vlen):
         return plan.plan_plain(s, w, b, c.vlen, act, y_plain)
-    halves = s.groups == 1 and not y_plain and rounds(c, node, s.oh * s.ow)
+    halves = s.groups == 1 and not y_plain and rounds(c, node, s.oh * s.ow) == "bf16"
     rounded, exact = costs(s, c.vlen) if halves else (1.0, 1.0)
     # Winograd rounds differently, and its weights and tiles take more memory.
     if c.accuracy != "strict" and c.objective not in ("ram", "flash"):
