@@ -36,8 +36,8 @@ RUN = 256
 PART, PART_BYTES = 256, 20
 #: Rows of a product from which on rounding them pays, and bytes of those rounded at a time.
 ROUNDED, ROUNDED_BYTES = 2, 1 << 20
-#: Units that multiply numbers of 16 bits, the fastest first: how the kernel's name ends, the CPU's flag, the kind of
-#: number, the lanes of float32 and the rows of a tile.
+#: Units that multiply numbers of 16 bits, the fastest first: how the kernel's name ends, the CPU's
+#: flag, the kind of number, the lanes of float32 and the rows of a tile.
 UNITS = {
     "bfmmla": ("bf16", BF16, 4, 8),
     "fp16": ("asimdhp", F16, 4, 8),
@@ -53,8 +53,8 @@ class Narrow:
     """Weights of `kind` for a matrix [k, n], in groups of columns of the target's panels.
 
     `factors` [ceil(k / block), 1 or 2, columns] are the scales, and zeros, of blocks of rows; None
-    for halves, but powers of two for `unit` "fp16". With a `unit` of UNITS what they multiply may be
-    rounded to 16 bits, too.
+    for halves, but powers of two for `unit` "fp16". What the weights multiply is rounded to 16 bits
+    by a `unit` of UNITS, too.
     """
 
     kind: int
@@ -101,8 +101,8 @@ _HALVES: dict[int, tuple[Callable[[Array], bool], str, Callable[[Array], Array]]
 def rounds(c: Recorder, node: NodeRef, rows: int) -> str:
     """The unit of UNITS by which a product may round its operands, "" for none.
 
-    That is to bfloat16 where the model has this type or `--accuracy fast` is given, to float16 where
-    both are. The CPU must have the unit, and the rows repay their rounding.
+    That is to bfloat16 where the model has this type or `--accuracy fast` is given, to float16
+    where both are. The CPU must have the unit, and the rows repay their rounding.
     """
     if rows < ROUNDED or c.objective == "ram":
         return ""
@@ -148,7 +148,7 @@ def halved(c: Recorder, w: Array, rows: int, unit: str = "") -> Narrow | None:
 
 def _scaled(w: Array, vlen: int) -> Narrow | None:
     """`w` [k, n] as float16, each column times the power of two that makes the sizes of HALF_RUN
-    rows sum up to between half of HALF_SUM and HALF_SUM at most; None for infinite numbers and NaNs.
+    rows sum up to HALF_SUM / 2 .. HALF_SUM at most; None where one is infinite or a NaN.
     """
     k, n = w.shape
     runs = (np.abs(w[i : i + HALF_RUN]).sum(axis=0) for i in range(0, k, HALF_RUN))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers of 16 bits on 64-bit Arm, under QEMU: instructions beside plain C, and products by the
-units bf16 and fp16: which ones, that operands are rounded, and that parts have the bits of the whole.
-"""
+units bf16 and fp16: which ones, what is rounded, and that parts have the bits of the whole."""
 
 from __future__ import annotations
 
@@ -12,12 +11,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from images import need_tools
 from onnx import TensorProto
 
 import aot
 import graphs
 from aot.tools.run import execute, open_out
-from images import need_tools
 from needs import need
 
 ROOT = Path(__file__).resolve().parents[2]
