@@ -3,11 +3,11 @@
 
     AOT_TEST_MODELS=<folder> python benchmarks/element_types.py
 
-Encoders in float32, in bfloat16 and with `--accuracy fast`, beside their own time in float32 (only
-where one is named: `--only bert_base_128`). MobileNetV2 in float32 and in float16 with the same
-weights, four products of float64 for one row and for 32, 24 products of one row with weights of
-float32 and of 4 bits, and operators of 262144 integers or booleans. Rounds and ratios are those of
-`host.py`.
+Encoders, ResNet-50 and MobileNetV2 in float32, in bfloat16 and with `--accuracy fast`, beside their
+own time in float32 (only where one is named: `--only bert_base_128`, `--only resnet50`).
+MobileNetV2 in float32 and in float16 with the same weights, four products of float64 for one row
+and for 32, 24 products of one row with weights of float32 and of 4 bits, and operators of 262144
+integers or booleans. Rounds and ratios are those of `host.py`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from corpus_models import RealModel
 
 ELEMENTS = 1 << 18
 COMPARED = ("Equal", "Less")
+NETWORKS = ("resnet50", "mobilenetv2")
 
 
 def save(
@@ -46,6 +47,7 @@ def save(
 def to_bfloat16(model: onnx.ModelProto) -> None:
     """Give weights, results of Cast, inputs and outputs of float32 the type bfloat16."""
     graph, nodes = model.graph, []
+    del graph.value_info[:]
     for node in graph.node:
         nodes.append(node)
         if node.op_type == "Cast":
@@ -64,9 +66,11 @@ def to_bfloat16(model: onnx.ModelProto) -> None:
             info.type.tensor_type.elem_type = T.BFLOAT16
 
 
-def rounded(name: str, work: Path, rounds: int) -> None:
-    """Print the times of an encoder in float32, in bfloat16 and with `--accuracy fast`."""
-    wide, narrow = encoders.encoder(name), encoders.encoder(name)
+def rounded(name: str, folder: Path, work: Path, rounds: int) -> None:
+    """Print the times of a network in float32, in bfloat16 and with `--accuracy fast`."""
+    made = name in encoders.SIZES
+    wide = encoders.encoder(name) if made else onnx.load(float_model(name, folder, work))
+    narrow = onnx.ModelProto.FromString(wide.SerializeToString())
     to_bfloat16(narrow)
     timers = {}
     for kind, model in (("float32", wide), ("bfloat16", narrow), ("fast", wide)):
@@ -156,10 +160,11 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         print("| model | ours ms | onnxruntime ms | onnxruntime / ours |\n|---|---|---|---|")
-        if given.only in encoders.SIZES:
-            rounded(given.only, Path(name), given.rounds)
+        folder = Path(os.environ["AOT_TEST_MODELS"])
+        if given.only in (*encoders.SIZES, *NETWORKS):
+            rounded(given.only, folder, Path(name), given.rounds)
             return
-        for path in models(Path(os.environ["AOT_TEST_MODELS"]), Path(name)):
+        for path in models(folder, Path(name)):
             if given.only not in path.stem:
                 continue
             r = measure(RealModel(path.stem, path, None, {}), Path(name), given.rounds, [])

@@ -126,7 +126,21 @@ class OnnxReference(_Loaded):
                 f"onnx.reference refuses the model: {_first_line(error)}",
                 hint="pip install 'aotc[verify]' for onnxruntime",
             ) from error
-        super().__init__(read.input_names, read.output_names, read.run)
+        kinds = {i.name: i.type.tensor_type.elem_type for i in proto.graph.input}
+
+        def run(wanted: Sequence[str], feeds: Mapping[str, Array]) -> list[Any]:
+            """The results for inputs that may be the raw bits of a type that NumPy lacks."""
+            typed = {n: _typed(a, kinds[n]) for n, a in feeds.items()}
+            return list(read.run(list(wanted), typed))
+
+        super().__init__(read.input_names, read.output_names, run)
+
+
+def _typed(array: Array, kind: int) -> Array:
+    """Raw bits as the type `kind` of ONNX, if NumPy lacks it; others as they are."""
+    known = onnx.helper.tensor_dtype_to_np_dtype(kind) if kind else array.dtype
+    bits = known.kind == "V" and array.dtype.kind == "u" and array.itemsize == known.itemsize
+    return array.view(known) if bits else array
 
 
 def _canonical(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -153,7 +167,7 @@ def compiled_part(model: Path, options: Options, folder: Path) -> Path:
         return model
     part = part_of(Opened(onnx.load(str(model)), model.parent), options)[0].proto
     drop_maps(part)
-    return _saved(part, folder)
+    return saved(part, folder)
 
 
 def _expose(proto: onnx.ModelProto, extra: Sequence[str]) -> onnx.ModelProto:
@@ -168,10 +182,10 @@ def _expose(proto: onnx.ModelProto, extra: Sequence[str]) -> onnx.ModelProto:
 
 def _exposed(model: Path, extra: Sequence[str], folder: Path) -> Path:
     """A copy of the model in `folder` that has the values `extra` as outputs."""
-    return _saved(_expose(onnx.load(str(model)), extra), folder)
+    return saved(_expose(onnx.load(str(model)), extra), folder)
 
 
-def _saved(proto: onnx.ModelProto, folder: Path) -> Path:
+def saved(proto: onnx.ModelProto, folder: Path) -> Path:
     """A file of `proto` in `folder`; large weights lie beside it."""
     target = folder / "model.onnx"
     big = sum(len(t.raw_data) for t in proto.graph.initializer) > 1 << 30

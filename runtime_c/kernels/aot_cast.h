@@ -124,6 +124,16 @@ AOT_INLINE double aot_cast_odd_sum(double a, double b) {
     return odd;
 }
 
+/* An integer that double may not hold, rounded to odd likewise: bit 11, the last one of a double of
+ * 64 bits, is set where bits below it are. */
+#define AOT_CAST_ODD_INT(SHORT, T, WIDE)                                                           \
+    AOT_INLINE double aot_cast_odd_##SHORT(T x) {                                                  \
+        const T low = x & 0x7FF;                                                                   \
+        return (double)(low != 0 && (WIDE) ? (x - low) | 0x800 : x);                               \
+    }
+AOT_CAST_ODD_INT(s64, int64_t, x > INT64_C(1) << 53 || x < -(INT64_C(1) << 53))
+AOT_CAST_ODD_INT(u64, uint64_t, x > UINT64_C(1) << 53)
+
 #define AOT_CAST(FROM, TO, TX, TY, EXPR) AOT_CAST_FROM(FROM, TO, TX, TY, EXPR, 0)
 /* `FIRST`: how many elements are converted already. */
 #define AOT_CAST_FROM(FROM, TO, TX, TY, EXPR, FIRST)                                               \
@@ -222,9 +232,12 @@ AOT_CAST_INT(u16, uint16_t)
 AOT_CAST_INT(u32, uint32_t)
 AOT_CAST_INT(u64, uint64_t)
 
-/* Integers of up to 32 bits are exact in double; those float16 can hold are exact in float. */
+/* Integers of up to 32 bits are exact in double, longer ones rounded to odd; those float16 can hold
+ * are exact in float. */
 AOT_CAST(s8, bf16, int8_t, uint16_t, aot_cast_to_bf16((float)x))
 AOT_CAST(s16, bf16, int16_t, uint16_t, aot_cast_to_bf16((float)x))
+AOT_CAST(s64, bf16, int64_t, uint16_t, aot_cast_to_bf16(aot_cast_odd(aot_cast_odd_s64(x))))
+AOT_CAST(u64, bf16, uint64_t, uint16_t, aot_cast_to_bf16(aot_cast_odd(aot_cast_odd_u64(x))))
 AOT_CAST(s32, bf16, int32_t, uint16_t, aot_cast_to_bf16(aot_cast_odd((double)x)))
 AOT_CAST(u8, bf16, uint8_t, uint16_t, aot_cast_to_bf16((float)x))
 AOT_CAST(u16, bf16, uint16_t, uint16_t, aot_cast_to_bf16((float)x))

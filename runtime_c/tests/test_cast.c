@@ -197,6 +197,36 @@ TO_INT(bf16, uint16_t, brain_value, u32, uint32_t, 0, UINT32_MAX)
             same_at("b8", i, b8[i], v != 0);                                                       \
         }                                                                                          \
     }
+/* The bfloat16 next to an integer: of 64 bits, 8 count, and all others decide. */
+#define FROM_LONG(FROM, TX)                                                                        \
+    static void brain_##FROM(void) {                                                               \
+        const aot_cast_##FROM##_bf16_params p = {4096};                                            \
+        TX x[4096];                                                                                \
+        uint16_t y[4096];                                                                          \
+        check_case("bfloat16 from %s", #FROM);                                                     \
+        for (int i = 0; i < 4096; ++i) {                                                           \
+            const uint64_t some = (uint64_t)check_random() << 32 | check_random();                 \
+            const uint64_t high = some & ~(~UINT64_C(0) >> (i % 5 + 7));                           \
+            x[i] = (TX)(i % 2 ? some >> i / 64 : high >> i / 64 | (uint64_t)(i % 3));              \
+        }                                                                                          \
+        aot_cast_##FROM##_bf16(y, x, &p);                                                          \
+        for (int i = 0; i < 4096; ++i) {                                                           \
+            const int below = x[i] < 1 && x[i] != 0;                                               \
+            uint64_t v = below ? 0 - (uint64_t)x[i] : (uint64_t)x[i], step = 1;                    \
+            while (v / step >= 256) {                                                              \
+                step *= 2;                                                                         \
+            }                                                                                      \
+            {                                                                                      \
+                const uint64_t rest = v % step, part = v / step;                                   \
+                const int up = rest > step / 2 || (step > 1 && rest == step / 2 && part % 2 == 1); \
+                const double want = (double)(part + (uint64_t)up) * (double)step;                  \
+                close_at("bf16", i, brain_value(y[i]), below ? -want : want, 0.0, 0.0);            \
+            }                                                                                      \
+        }                                                                                          \
+    }
+FROM_LONG(s64, int64_t)
+FROM_LONG(u64, uint64_t)
+
 FROM_INT(s8, int8_t)
 FROM_INT(s16, int16_t)
 FROM_INT(s32, int32_t)
@@ -333,6 +363,7 @@ int main(void) {
     RUN(f16);
     f32_to_f16(), f64_to_f16(), bf16_to_f16(), bf16_to_f32(), bf16_to_f64(), bf16_to_b8();
     bf16_to_s8(), bf16_to_s64(), bf16_to_u32();
+    brain_s64(), brain_u64();
     from_s8(), from_s16(), from_s32(), from_s64(), from_u8(), from_u16(), from_u32(), from_u64();
     test_f8(2, 15, 0);
     test_f8(3, 7, 1);

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`aotc verify` of half precision: where the reference rounds a sum away, the model in float32
+decides, within the same tolerance.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto as T, helper, numpy_helper
+
+import aot
+import graphs
+from aot.tools.run import open_out
+from aot.tools.unrounded import rounded, widen
+from aot.tools.verify import Request, verify
+
+KINDS = {T.FLOAT16: np.dtype(np.float16), T.BFLOAT16: np.dtype(ml_dtypes.bfloat16)}
+
+
+def network(weight: float) -> onnx.ModelProto:
+    """x times `weight`, to which 60 small numbers are added: each sum, rounded to bfloat16, is what
+    it was.
+    """
+    nodes = [("MatMul", "x w", "s0", {})]
+    for i in range(60):
+        nodes.append(("Sigmoid", f"s{i}", f"g{i}", {}))
+        nodes.append(("Mul", f"g{i} step", f"m{i}", {}))
+        nodes.append(("Add", f"s{i} m{i}", f"s{i + 1}", {}))
+    bf16 = KINDS[T.BFLOAT16]
+    constants = {"w": np.full((1, 1), weight, bf16), "step": np.array(2.0**-9, bf16)}
+    ends = {"x": T.BFLOAT16, "s60": T.BFLOAT16}
+    return graphs.model(nodes, {"x": (4, 1)}, {"s60": (4, 1)}, constants, ends)
+
+
+def test_a_sum_that_the_reference_rounds_away(tmp_path: Path) -> None:
+    """The model in float32 decides for it, and not for a bundle of other weights."""
+    for name, weight in (("net", 1.0), ("other", 1.5)):
+        onnx.save(network(weight), tmp_path / f"{name}.onnx")
+    aot.compile(tmp_path / "net.onnx", tmp_path / "out", name="net").build()
+    x = np.linspace(1, 2, 4, dtype=np.float32).reshape(4, 1)
+    np.savez(tmp_path / "x.npz", x=rounded(x, "bfloat16"))
+    built, reports = open_out(tmp_path / "out"), []
+    for name in ("net", "other"):
+        request = Request(tmp_path / "x.npz", "onnx", model=tmp_path / f"{name}.onnx")
+        reports.append(verify(built, request, lambda _: None))
+    good, bad = reports
+    assert good.passed, good.text()
+    shown, decides = good.outputs
+    assert "differs" in shown.text() and "in float32, from which the reference is" in decides.name
+    assert decides.max_abs <= 2.0**-7 < 0.05 < shown.max_abs
+    assert not bad.passed
+    wrong, shown = bad.outputs
+    assert "MISMATCH" in wrong.text() and shown.passed and "differs" in shown.text()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_half_is_widened(kind: int) -> None:
+    """Inputs, initialisers, constants of nodes and bodies, the types that Cast and others make."""
+    one = numpy_helper.from_array(np.ones((), KINDS[kind]), "one")
+    inner = [helper.make_node("Constant", [], ["k"], value=one)]
+    inner += [helper.make_node("Add", ["c", "k"], ["b"])]
+    body = helper.make_graph(inner, "body", [], [helper.make_tensor_value_info("b", kind, [2])])
+    nodes = [
+        helper.make_node("Cast", ["i"], ["c"], to=kind),
+        helper.make_node("If", ["q"], ["d"], then_branch=body, else_branch=body),
+        helper.make_node("Mul", ["d", "one"], ["y"]),
+    ]
+    ends = [("i", T.INT64, [2]), ("q", T.BOOL, [])]
+    inputs = [helper.make_tensor_value_info(*e) for e in ends]
+    outputs = [helper.make_tensor_value_info("y", kind, [2])]
+    model = helper.make_model(helper.make_graph(nodes, "g", inputs, outputs, [one]), ir_version=10)
+    onnx.checker.check_model(model, full_check=True)
+    assert widen(model)
+    onnx.checker.check_model(model, full_check=True)
+    assert f" {kind}" not in str(model.graph.output) and not widen(model)
+    text = onnx.printer.to_text(model)
+    assert "float16" not in text
+
+
+def test_inputs_of_types_that_numpy_lacks(tmp_path: Path) -> None:
+    """The reference took the bits of a bfloat16 for an integer."""
+    model = graphs.model([("Neg", "x", "y", {})], {"x": (3,)}, {"y": (3,)}, {}, {"x": 16, "y": 16})
+    onnx.save(model, tmp_path / "net.onnx")
+    aot.compile(tmp_path / "net.onnx", tmp_path / "out").build()
+    report = verify(open_out(tmp_path / "out"), Request(reference="onnx"), lambda _: None)
+    assert report.passed and len(report.outputs) == 1
