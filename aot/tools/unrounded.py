@@ -8,12 +8,14 @@ not follow one another. Both may be far apart, and only one of them near what th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from aot.errors import UnsupportedError
 from aot.ir.deferred_import import onnx
 from aot.ir.graph_nodes import Array
 from aot.options import Options
@@ -59,7 +61,9 @@ class Unrounded:
             return {}
 
     def _open(self, out: Path) -> Reference | None:
-        """The reference on the widened model; None if nothing was to widen."""
+        """The reference on the widened model; None if nothing was to widen, or if no reference takes
+        it, as where a node reads the bits of a number.
+        """
         model, kind, extra = self._source
         proto = onnx.load(str(model))
         types = {i.name: i.type.tensor_type.elem_type for i in proto.graph.input}
@@ -67,10 +71,11 @@ class Unrounded:
         self._halves = {n: HALVES[t] for n, t in types.items() if t in HALVES}
         if not widen(proto):
             return None
-        with scratch(out) as name:
+        with scratch(out) as name, suppress(UnsupportedError):
             folder = Path(name)
             opened = open_reference(saved(proto, folder), kind, extra, folder)
-        return Converted(opened, proto.graph, self._options)
+            return Converted(opened, proto.graph, self._options)
+        return None
 
 
 def _single(array: Array, half: np.dtype[Any] | None) -> Array:
@@ -89,14 +94,8 @@ def rounded(array: Array, dtype: str) -> Array:
 
 
 def widen(proto: onnx.ModelProto) -> bool:
-    """Give all values of half precision float32, in place; whether there was one to be widened.
-
-    False for a model that takes the bits of a number apart.
-    """
-    nodes = list(_nodes(proto))
-    if any(n.op_type == "BitCast" for n in nodes):
-        return False
-    found = False
+    """Give all values of half precision float32, in place; whether there was one."""
+    nodes, found = list(_nodes(proto)), False
     for tensor in _tensors(proto, nodes):
         if tensor.data_type in HALVES:
             wide = onnx.numpy_helper.to_array(tensor).astype(np.float32)
