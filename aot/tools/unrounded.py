@@ -61,8 +61,8 @@ class Unrounded:
             return {}
 
     def _open(self, out: Path) -> Reference | None:
-        """The reference on the widened model; None if nothing was to widen, or if no reference takes
-        it, as where a node reads the bits of a number.
+        """The reference on the widened model; None if nothing was to widen, or if it refuses the
+        model, as where a node reads the bits of a number.
         """
         model, kind, extra = self._source
         proto = onnx.load(str(model))
