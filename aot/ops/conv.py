@@ -15,6 +15,7 @@ from aot.ir.layout import PLAIN, Layout, blocked
 from aot.ir.operators import AUTO_PAD, AtLeast, Linear, ShapeOf, Window, operator
 from aot.ops import conv_plan as plan
 from aot.ops.conv_bf16 import costs, plan_rounded
+from aot.ops.conv_grouped import pixel_vectors, plan_grouped
 from aot.ops.conv_plan import ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.narrow import rounds
@@ -22,7 +23,7 @@ from aot.ops.registry import op
 from aot.partition.cost.costs import Shape, multiplications
 from aot.shapes.checks import checks, window_fits
 from aot.shapes.operands import POINTS, convolved, operands_fit
-from aot.vendor import Case, Match, NodeRef, Recorder, WindowShape, case, f32, same_shapes
+from aot.vendor import Case, Match, NodeRef, Recorder, ValueRef, WindowShape, case, f32, same_shapes
 from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.layouts import narrow
 from aot.vendor.quantised_product import product_node
@@ -114,13 +115,14 @@ def writes_plain(m: Match, sizes: ConvShape, lanes: int) -> bool:
     """
     if not narrow(sizes.oc, lanes) or (sizes.depthwise and m.values.get("r") is None):
         return False
-    return not any(_is_depthwise(use.node, sizes.oc) for use in m.y.ir.uses())
+    return not feeds_depthwise(m.y)
 
 
-def _is_depthwise(node: Any, channels: int) -> bool:
-    """Whether a node is a depthwise convolution of `channels` channels."""
-    group = node.attributes.get("group") if node.op_type == "Conv" else None
-    return group is not None and group.as_int() == channels > 1
+def feeds_depthwise(value: ValueRef) -> bool:
+    """Whether a depthwise convolution reads `value` [N, C, *S]."""
+    convs = [use.node for use in value.ir.uses() if use.node.op_type == "Conv"]
+    groups = [node.attributes.get("group") for node in convs]
+    return any(g is not None and g.as_int() == value.shape[1] > 1 for g in groups)
 
 
 def shapes_agree(m: Match) -> Iterator[tuple[bool, str]]:
@@ -143,6 +145,8 @@ def layouts_of(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, La
     if not packed(m) or vlen == 1:
         return {}
     s = conv_shape(m, product_node(m))
+    if pixel_vectors(s, vlen):
+        return {}
     y = PLAIN if writes_plain(m, s, vlen) else blocked(vlen)
     wanted = {"x": PLAIN if reads_plain(s, incoming["x"], vlen) else blocked(vlen), "y": y}
     if "r" in m.values:
@@ -160,6 +164,8 @@ def plan_of(m: Match, node: NodeRef, act: Act, c: Recorder) -> KernelCall:
     w = np.asarray(m.w.data).reshape(s.oc, s.ic // s.groups, s.kh, s.kw)
     b = None if m.b is None else np.asarray(m.b.data)
     y_plain = not m.y.layout.blocked
+    if c.vlen > 1 and pixel_vectors(s, c.vlen):
+        return plan_grouped(s, w, b, c.vlen, act)
     if s.depthwise and m.values.get("r") is None:
         return plan.plan_depthwise(s, w, b, c.vlen, act)
     if reads_plain(s, m.x.layout, c.vlen):
@@ -188,7 +194,9 @@ def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
         return
     call = plan_of(m, node, act, c)
     r = m.values.get("r")
-    args: list[Any] = [m.y, m.x, c.const(call.weights, "w"), c.const(call.bias, "b")]
+    args: list[Any] = [m.y, m.x, c.const(call.weights, "w")]
+    if call.bias.size:
+        args.append(c.const(call.bias, "b"))
     # Depthwise kernels have no operand for a residual.
     if "dwconv" not in call.kernel:
         args.append(r)
@@ -203,7 +211,7 @@ def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
         inplace=[(m.y, r)] if in_place else (),
         macs=conv_shape(m, node).macs,
         rowwise=plan.rowwise(conv_shape(m, node), call, c.vlen, r is not None),
-        splits=plan.conv_splits(conv_shape(m, node), call, c.vlen),
+        splits=call.splits or plan.conv_splits(conv_shape(m, node), call, c.vlen),
     )
 
 
@@ -304,6 +312,8 @@ def cases() -> Iterator[Case]:
     yield case(f32(1, 24, 9, 9), f32(24, 1, 3, 3), f32(24), const=const, group=24, strides=[2, 2])
     yield case(f32(1, 32, 6, 6), f32(64, 16, 3, 3), const=const, group=2, pads=[1, 1, 1, 1])
     yield case(f32(1, 12, 5, 5), f32(12, 3, 2, 2), f32(12), const=const, group=4)
+    yield case(f32(2, 24, 6, 7), f32(68, 6, 1, 1), f32(68), const=const, group=4)
+    yield case(f32(1, 36, 40), f32(20, 9, 1), const=const, group=4)
     yield case(f32(1, 1, 60), f32(6, 1, 16), const=const, strides=[4])
     yield case(f32(1, 20, 15), f32(18, 20, 3), f32(18), const=const, pads=[2, 0], dilations=[2])
     yield case(f32(1, 2, 4, 5, 6), f32(4, 1, 3, 2, 2), f32(4), const=const, group=2)

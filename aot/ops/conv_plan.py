@@ -68,7 +68,8 @@ class ConvShape:
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """A kernel and its arguments: y, x, weights, bias, r (not depthwise), then scratch.
+    """A kernel and its arguments: y, x, weights, bias (empty if the weights hold it), r (not
+    depthwise), then scratch.
 
     `scratch` is its size in bytes, 0 passes NULL, None means the kernel has no such parameter.
     `splits` are ways to share the call among threads.
@@ -140,7 +141,7 @@ def _strides(sizes: ConvShape, vlen: int, x_plain: bool, y_plain: bool = False) 
     }
 
 
-def _act_fields(act: Act) -> Fields:
+def act_fields(act: Act) -> Fields:
     """The activation's number and constants as fields of a kernel's parameters."""
     return {"act": act.kind, "alpha": act.alpha, "beta": act.beta}
 
@@ -213,7 +214,7 @@ def plan_blocked(
         while o > 1 and (sizes.oc // sizes.groups) % (o * vlen):
             o //= 2
     fields = {**sizes.fields, "groups": sizes.groups, **_strides(sizes, vlen, False, y_plain)}
-    fields |= _act_fields(act)
+    fields |= act_fields(act)
     return KernelCall(
         "aot_conv_f32_blocked",
         pack.pack_blocked(w, sizes.groups, vlen, o),
@@ -244,7 +245,7 @@ def plan_plain(
         "aot_conv_f32_plain",
         pack.pack_plain(w, vlen, o),
         pack.pack_bias(b, sizes.oc, vlen),
-        {**sizes.fields, **_strides(sizes, vlen, True, y_plain), **_act_fields(act)},
+        {**sizes.fields, **_strides(sizes, vlen, True, y_plain), **act_fields(act)},
         {"P": p, "O": o, "RUN": run, "YV": 1 if y_plain else vlen, "ACT": act.after},
         4 * sizes.ic * sizes.kh * width if padded else 0,
     )
@@ -254,7 +255,7 @@ def plan_depthwise(
     sizes: ConvShape, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT
 ) -> KernelCall:
     """Depthwise convolution of a blocked tensor; w [c, 1, kh, kw]. The kernel adds no residual."""
-    fields = {**sizes.fields, **_strides(sizes, vlen, False), **_act_fields(act)}
+    fields = {**sizes.fields, **_strides(sizes, vlen, False), **act_fields(act)}
     instance = {
         "KW": sizes.kw if sizes.kw in (3, 5) and sizes.dw == 1 else 0,
         "S": sizes.sw if sizes.sw in (1, 2) else 0,
@@ -332,7 +333,7 @@ def plan_winograd(
     total = ceil_div(sizes.oh, m) * ceil_div(sizes.ow, m)
     p, o = choose_tile(vlen, total, ceil_div(sizes.oc, vlen), sizes.ic)
     tiles = winograd_tiles(sizes, m, o, vlen)
-    fields = {**sizes.fields, "tiles": tiles, **_strides(sizes, vlen, False), **_act_fields(act)}
+    fields = {**sizes.fields, "tiles": tiles, **_strides(sizes, vlen, False), **act_fields(act)}
     return KernelCall(
         "aot_winograd_f32_blocked",
         pack.pack_winograd(w, m, vlen, o),
@@ -362,7 +363,7 @@ def plan_gemm(m: int, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT) -
         "aot_gemm_f32",
         pack.defer_gemm(w, vlen, o),
         pack.pack_bias(b, n, vlen),
-        {**fields, **_act_fields(act)},
+        {**fields, **act_fields(act)},
         {"P": p, "O": o, "ACT": act.after},
         splits=product_splits(m, n, fields, {2: 4 * k * o * vlen, 3: 4 * o * vlen}, o * vlen, p),
     )
@@ -423,7 +424,7 @@ def plan_gemm_rows(
     else:
         block = 4 * GEMM_RUN
         floats = min(k, block) * min(o, ceil_div(n, vlen)) * vlen
-    fields: Fields = {"m": m, "n": n, "k": k, "x_row": k, "y_row": n, **_act_fields(act)}
+    fields: Fields = {"m": m, "n": n, "k": k, "x_row": k, "y_row": n, **act_fields(act)}
     moves = {2: 4 * k * part, 3: 4 * part}
     return KernelCall(
         "aot_gemm_rows_f32",

@@ -13,6 +13,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64, S8, U8
 from aot.ir.graph_nodes import SAME, attribute, dtype_of, maker_of, shape_of
+from aot.ir.layout import blocked
 from aot.ir.operators import AUTO_PAD, AtLeast, Moves, Reduces, Window
 from aot.ir.rows import Planes, Rowwise, Window as RowWindow
 from aot.ir.splits import Split
@@ -28,6 +29,7 @@ from aot.shapes.partial_values import PartialValues
 from aot.vendor import Layout, Match, Pattern, WindowShape
 from aot.vendor.arguments import ParamFields
 from aot.vendor.cases import Case, case, f32, ints
+from aot.vendor.layouts import narrow
 from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import stored
 
@@ -337,8 +339,18 @@ def _declare_global(pattern: Pattern, kind: int) -> None:
 
 _declare_global(global_average, AVERAGE)
 _declare_global(global_max, MAX)
-for _pattern in (max_pool, average_pool):
-    _pattern.layouts(follows_blocks)
+
+
+@max_pool.layouts
+@average_pool.layouts
+def blocks_of_windows(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """The layouts: blocks, also of a plain x of float32 whose channels fill vectors, as the
+    kernels of plain tensors take one element at a time.
+    """
+    plain = not incoming["x"].blocked and m.x.dtype is F32 and m.x.rank == 4
+    if plain and vlen > 1 and not narrow(m.x.shape[1], vlen):
+        return follows_blocks(m, {"x": blocked(vlen)}, vlen)
+    return follows_blocks(m, incoming, vlen)
 
 
 @global_lp.lower

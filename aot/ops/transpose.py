@@ -12,11 +12,12 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, attribute, operand, shape_of
-from aot.ir.layout import Layout, can_block
+from aot.ir.layout import Layout, blocked, can_block
 from aot.ir.operators import AtLeast, Exact, Moves, OneOf, View
 from aot.load.encode_strings import Strings, encodes
 from aot.normalise.attributes import canonical, rank_of
 from aot.normalise.identities import identity
+from aot.ops.conv import feeds_depthwise
 from aot.ops.registry import op, portable
 from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import fitted, require_equal
@@ -161,23 +162,28 @@ def _groups(m: Match) -> tuple[int, int, bool]:
 
 @channel_shuffle.layouts
 def shuffles_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """The layouts: blocked channels stay blocked."""
+    """The layouts: blocked channels stay blocked, plain ones become so for a depthwise
+    convolution.
+    """
     layout = incoming["x"]
+    if not layout.blocked and vlen > 1 and feeds_depthwise(m.y):
+        return {"x": layout, "y": blocked(vlen)}
     return {"x": layout, "y": layout} if layout.blocked else {}
 
 
 @channel_shuffle.lower
 def shuffle_to_kernel(c: Recorder, m: Match) -> None:
-    """Record a copy of plain channels, or aot_channel_gather with a table for blocked ones."""
+    """Record a copy of plain channels, or aot_channel_gather with a table into blocks."""
     groups, inner, _ = _groups(m)
     n, channels, *space = m.x.shape
     size = math.prod(space)
-    if not m.x.layout.blocked:
+    if not m.y.layout.blocked:
         copy_permuted(c, m.y, m.x, (n, groups, inner, size), (0, 2, 1, 3))
         return
     table = np.arange(channels, dtype=np.int32).reshape(groups, inner).T.ravel()
     params = c.params(n=n, c=channels, s=size, x_step=math.prod(stored(m.x)[1:]))
-    instance = {"E": m.x.dtype.nbytes, "V": m.x.layout.block}
+    lanes, x_lanes = m.y.layout.block, m.x.layout.block or 1
+    instance = {"E": m.x.dtype.nbytes, "V": lanes, "XV": x_lanes}
     c.call("aot_channel_gather", m.y, m.x, c.const(table, "table"), params, instance=instance)
 
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Channels in blocks, in another order. */
+/* Channels in another order, into blocks. */
 #ifndef AOT_CHANNEL_GATHER_H
 #define AOT_CHANNEL_GATHER_H
 
 #include <stdint.h>
 
 #include "aot_move.h"
+#include "aot_vtranspose_f32.h"
 
 #define AOT_CHANNEL_GATHER_LANES 16
 
@@ -16,21 +17,48 @@ typedef struct aot_channel_gather_params {
     int32_t x_step; /* elements of x per batch */
 } aot_channel_gather_params;
 
-/* y [n][ceil(c/V)][s][V] = channels table[0..c) of x [n][*][s][V]; pad lanes of y repeat the last
-   channel. Elements of E bytes, any type; V at most 16. Not in place. */
+#if AOT_VLEN > 1
+/* The first `end` pixels of a block, a multiple of AOT_VLEN; lane l is the plane at x + from[l]. */
+AOT_INLINE void aot_channel_gather_squares(float *y, const float *x, const int64_t *from,
+                                           int32_t end) {
+    int32_t i;
+    for (i = 0; i < end; i += AOT_VLEN) {
+        aot_vf row[AOT_VLEN];
+        int l;
+        AOT_UNROLL(16) for (l = 0; l < AOT_VLEN; ++l) {
+            row[l] = aot_vload(x + from[l] + i);
+        }
+        aot_vtranspose_f32_turn(row);
+        AOT_UNROLL(16) for (l = 0; l < AOT_VLEN; ++l) {
+            aot_vstore(y + (ptrdiff_t)(i + l) * AOT_VLEN, row[l]);
+        }
+    }
+}
+#endif
+
+/* y [n][ceil(c/V)][s][V] = channels table[0..c) of x [n][*][s][V] or, with XV 1 instead of V, of a
+   plain x [n][*][s]; pad lanes of y repeat the last channel. Elements of E bytes, any type; V at
+   most 16. Not in place. */
 AOT_INLINE void aot_channel_gather(void *y, const void *x, const int32_t *table,
-                                   const aot_channel_gather_params *p, int E, int V) {
+                                   const aot_channel_gather_params *p, int E, int V, int XV) {
     const int64_t s = p->s;
+    const int squares = AOT_VLEN > 1 && XV == 1 && V == AOT_VLEN && E == 4;
+    const int32_t first = squares ? p->s - p->s % V : 0;
     for (int32_t n = 0; n < p->n; ++n, x = aot_move_from(x, (int64_t)p->x_step * E)) {
         for (int32_t c = 0; c < p->c; c += V, y = aot_move_at(y, s * V * E)) {
             int64_t from[AOT_CHANNEL_GATHER_LANES];
             for (int l = 0; l < V; ++l) {
                 const int32_t k = table[c + l < p->c ? c + l : p->c - 1];
-                from[l] = (k - k % V) * s + k % V;
+                from[l] = (k - k % XV) * s + k % XV;
             }
-            for (int64_t i = 0; i < s * V; i += V) {
+#if AOT_VLEN > 1
+            if (first > 0) {
+                aot_channel_gather_squares((float *)y, (const float *)x, from, first);
+            }
+#endif
+            for (int32_t i = first; i < p->s; ++i) {
                 for (int l = 0; l < V; ++l) {
-                    aot_move1(y, i + l, x, from[l] + i, E);
+                    aot_move1(y, (int64_t)i * V + l, x, from[l] + (int64_t)i * XV, E);
                 }
             }
         }

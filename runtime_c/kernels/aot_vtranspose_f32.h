@@ -50,7 +50,21 @@ AOT_INLINE void aot_vtranspose_f32_turn(aot_vf *row) {
     }
 }
 
-/* Row i of the square at d, d_row floats apart, is column i of the one at s, times `scale`. */
+/* Row i of the square at d, d_row floats apart, is column i of the one at s, bit by bit. */
+AOT_INLINE void aot_vtranspose_f32_copy(float *d, ptrdiff_t d_row, const float *s,
+                                        ptrdiff_t s_row) {
+    aot_vf row[AOT_VLEN];
+    int i;
+    AOT_UNROLL(16) for (i = 0; i < AOT_VLEN; ++i) {
+        row[i] = aot_vload(s + i * s_row);
+    }
+    aot_vtranspose_f32_turn(row);
+    AOT_UNROLL(16) for (i = 0; i < AOT_VLEN; ++i) {
+        aot_vstore(d + i * d_row, row[i]);
+    }
+}
+
+/* The same times `scale`. */
 AOT_INLINE void aot_vtranspose_f32(float *d, ptrdiff_t d_row, const float *s, ptrdiff_t s_row,
                                    float scale) {
     aot_vf row[AOT_VLEN];

@@ -3,6 +3,7 @@
 #include "convolution.h"
 
 #include "aot_conv_f32_blocked.h"
+#include "aot_conv_f32_grouped.h"
 #include "aot_conv_f32_plain.h"
 #include "aot_tile_f32.h"
 
@@ -23,6 +24,8 @@ static const geometry cases[] = {
     {2, 6, 5, 5, 9, 3, 3, 1, 1, 1, 1, {1, 1, 1, 1}, 3},
     {1, 32, 5, 15, 64, 3, 3, 1, 1, 1, 1, {1, 1, 1, 1}, 2},
     {1, 20, 4, 4, 20, 2, 2, 1, 1, 1, 1, {0, 0, 0, 0}, 20},
+    {2, 12, 5, 7, 27, 1, 1, 1, 1, 1, 1, {0, 0, 0, 0}, 3},
+    {1, 300, 1, 131, 2, 1, 1, 1, 1, 1, 1, {0, 0, 0, 0}, 1},
 };
 
 /* The weights of groups in the panels of the blocked kernel: [kh][kw][kc][o * V], kc the input
@@ -146,6 +149,40 @@ static void run_plain(float *y, const float *x, const float *w, const float *bia
     }
 }
 
+/* Vectors of pixels: weights [oc][ic / groups + 1], the last column being the bias. */
+static void run_grouped(float *y, const float *x, const float *w, const float *bias, const float *r,
+                        const geometry *g, const variant *v) {
+    const int icg = g->ic / g->groups, pixels = g->ih * g->iw;
+    const int vectors = blocks(pixels, V) < v->O ? blocks(pixels, V) : v->O;
+    const aot_conv_f32_grouped_params p = {g->n,
+                                           g->groups,
+                                           icg,
+                                           g->oc / g->groups,
+                                           pixels,
+                                           (int64_t)g->ic * pixels,
+                                           (int64_t)g->oc * pixels,
+                                           v->act,
+                                           v->alpha,
+                                           v->beta};
+    float *rows = NEW(float, g->oc *(icg + 1)), *scratch = NEW(float, (icg + 1) * vectors * V);
+    const int act = v->act > AOT_ACT_CLAMP;
+    for (int i = 0; i < g->oc * (icg + 1); ++i) {
+        const int c = i / (icg + 1), k = i % (icg + 1);
+        rows[i] = k < icg ? w[c * icg + k] : bias[c];
+    }
+    if (v->P == 14) {
+        aot_conv_f32_grouped(y, x, rows, r, scratch, &p, 14, 2, act);
+    } else if (v->P == 6 && v->O == 4) {
+        aot_conv_f32_grouped(y, x, rows, r, scratch, &p, 6, 4, act);
+    } else if (v->P == 6) {
+        aot_conv_f32_grouped(y, x, rows, r, scratch, &p, 6, 2, act);
+    } else if (v->O == 4) {
+        aot_conv_f32_grouped(y, x, rows, r, scratch, &p, 4, 4, act);
+    } else {
+        aot_conv_f32_grouped(y, x, rows, r, scratch, &p, 4, 2, act);
+    }
+}
+
 /* `strange`: NaN and infinities in x, which must not get from group to group. */
 static void test(int number, const variant *v, int strange) {
     const geometry *g = &cases[number];
@@ -182,6 +219,13 @@ static void test(int number, const variant *v, int strange) {
             close_conv("blocked in place", both, want, size, g->n, g->oc, pixels, v->YV, v->act,
                        v->alpha, v->beta, 1e-6);
         }
+    }
+    if (g->kh * g->kw * g->sh * g->sw == 1 && v->YV == 1) {
+        float *both = NEW(float, n);
+        (void)memcpy(both, r, (size_t)n * sizeof *r);
+        run_grouped(both, x, w, bias, v->added ? both : NULL, g, v); /* y may be r */
+        close_conv("grouped", both, want, size, g->n, g->oc, pixels, 1, v->act, v->alpha, v->beta,
+                   1e-6);
     }
     if (g->groups == 1) {
         float *transposed = NEW(float, g->oc *taps);

@@ -185,7 +185,7 @@ static void test_reorder(int E, int V) {
 /* Ranges of channels from one blocked tensor to another, and channels in any order. */
 static void test_channels(int E, int V) {
     for (int k = 0; k < 24; ++k) {
-        const int32_t n = 2, s = 1 + k % 3 * 4, cx = 3 + k, cy = 2 + k * 2,
+        const int32_t n = 2, s = 1 + k % 3 * 9, cx = 3 + k, cy = 2 + k * 2,
                       nx = (cx + V - 1) / V * V, ny = (cy + V - 1) / V * V;
         const int32_t count = 1 + k / 2, x0 = (int32_t)check_integer(0, cx - count),
                       y0 = (int32_t)check_integer(0, cy - count);
@@ -210,7 +210,15 @@ static void test_channels(int E, int V) {
             put(want, blocked(image, c, at, cy, s, V), x,
                 blocked(image, table[c < cy ? c : cy - 1], at, cx, s, V), E);
         }
-        aot_channel_gather(y, x, table, &q, E, V);
+        aot_channel_gather(y, x, table, &q, E, V, V);
+        same_bytes("y", y, want, (size_t)(size * E));
+        check_case("plain channels in another order, %d of %d, %d bytes, V %d", cy, cx, E, V);
+        for (int32_t i = 0; i < n * ny * s; ++i) {
+            const int32_t image = i / (ny * s), c = i / s % ny, at = i % s;
+            put(want, blocked(image, c, at, cy, s, V), x,
+                image * nx * s + table[c < cy ? c : cy - 1] * s + at, E);
+        }
+        aot_channel_gather(y, x, table, &q, E, V, 1);
         same_bytes("y", y, want, (size_t)(size * E));
         check_free();
     }

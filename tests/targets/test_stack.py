@@ -131,7 +131,7 @@ ONLY = {
     **dict.fromkeys(("aot_qconv_s16", "aot_qdwconv_s16", "aot_qfc_s16"), BOARDS),
     **dict.fromkeys(("pool_f32_blocked", "winograd_f32_blocked"), VECTORS),
     **dict.fromkeys(("aot_quantize_s8_blocked", "aot_dequantize_s8_blocked"), VECTORS),
-    **dict.fromkeys(("aot_blocked_channels", "aot_channel_gather"), VECTORS),
+    **dict.fromkeys(("aot_blocked_channels", "aot_channel_gather", "conv_f32_grouped"), VECTORS),
 }
 #: Portable kernels that no machine of a family calls, as it has its own.
 REPLACED = {"helium": ("aot_qconv_s8", "aot_qfc_s8")}
