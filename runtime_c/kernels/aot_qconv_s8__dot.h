@@ -54,14 +54,14 @@ AOT_INLINE void aot_qdot_add(int8_t *y, const int8_t *a, const int8_t *b, int32_
     aot_qadd_s8_row(y + i, a + i, b + i, n - i, p, 1, 1, ADD);
 }
 
-/* The sums of channels c..c+n-1 (n <= 2 * V) of the pixel whose first value is `at` values behind y
+/* The sums of channels c..c+n-1 (n <= 4 * V) of the pixel whose first value is `at` values behind y
  * become values, as aot_qconv_epilogue.h says, or with AOT_QDOT_NO_EPILOGUE by RQ and PC. With WZ
  * their weights lack `lacking`, and `total` is the sum of the pixel's window. */
 AOT_INLINE void aot_qdot_finish(const aot_qdot_result *z, int32_t *sums, const int32_t *lacking,
                                 int32_t total, ptrdiff_t at, int32_t c, int32_t n, int EPILOGUE,
                                 int RQ, int PC, int WZ) {
     const int plain = EPILOGUE == AOT_QDOT_NO_EPILOGUE;
-    int8_t values[2 * AOT_VLEN];
+    int8_t values[4 * AOT_VLEN];
     int8_t *const y = z->y + (at + c) * AOT_REQUANT_SIZE(plain ? RQ : 0);
     int32_t j;
     if (EPILOGUE == AOT_QDOT_BLOCKS) {
@@ -233,14 +233,15 @@ AOT_INLINE void aot_qdot_segments(const aot_qdot_result *z, const aot_qdot_segme
                                   int32_t padded, int32_t lacks, const aot_qdot_strip *s,
                                   int32_t oc, ptrdiff_t at, int32_t c, int32_t n, int EPILOGUE,
                                   int PC, int L, int S, int O, int WZ) {
-    enum { WIDE = 2 * AOT_VLEN };
+    enum { MOST = 2 * AOT_QDOT_LENGTH * 2 * AOT_VLEN };
+    const int wide = (O > 2 ? 4 : 2) * AOT_VLEN;
     const int adds = EPILOGUE != AOT_QDOT_NO_EPILOGUE;
     const int whole = n == O * AOT_VLEN && g[0].n == L && (S == 1 || g[1].n == L);
-    int8_t made[2 * AOT_QDOT_LENGTH * WIDE], more[2 * AOT_QDOT_LENGTH * WIDE];
-    int32_t sums[2 * AOT_QDOT_LENGTH], mult[WIDE];
+    int8_t made[MOST], more[MOST];
+    int32_t sums[2 * AOT_QDOT_LENGTH], mult[4 * AOT_VLEN];
     aot_qdot_direct t;
     int k, i;
-    t.step = whole ? oc : WIDE;
+    t.step = whole ? oc : wide;
     t.mult = z->out.mult + (PC != 0 ? c : 0);
     t.lacking = bias + padded + c;
     t.lacks = lacks;
@@ -266,15 +267,15 @@ AOT_INLINE void aot_qdot_segments(const aot_qdot_result *z, const aot_qdot_segme
     }
     for (k = 0; k < S; ++k) {
         const ptrdiff_t first = at + (ptrdiff_t)g[k].first * oc + c;
-        t.y[k] = whole ? z->y + first : made + k * AOT_QDOT_LENGTH * WIDE;
+        t.y[k] = whole ? z->y + first : made + k * AOT_QDOT_LENGTH * wide;
         t.r[k] = !adds   ? z->y
                  : whole ? (const int8_t *)z->r + first
-                         : more + k * AOT_QDOT_LENGTH * WIDE;
+                         : more + k * AOT_QDOT_LENGTH * wide;
         t.totals[k] = whole ? totals + g[k].first : sums + k * AOT_QDOT_LENGTH;
         for (i = 0; !whole && i < g[k].n; ++i) {
             sums[k * AOT_QDOT_LENGTH + i] = WZ != 0 ? totals[g[k].first + i] : 0;
             if (adds) {
-                (void)memcpy(more + (k * AOT_QDOT_LENGTH + i) * WIDE,
+                (void)memcpy(more + (k * AOT_QDOT_LENGTH + i) * wide,
                              (const int8_t *)z->r + first + (ptrdiff_t)i * oc, (size_t)n);
             }
         }
@@ -283,7 +284,7 @@ AOT_INLINE void aot_qdot_segments(const aot_qdot_result *z, const aot_qdot_segme
                     WZ);
     for (k = 0; !whole && k < S; ++k) {
         for (i = 0; i < g[k].n; ++i) {
-            (void)memcpy(z->y + at + (ptrdiff_t)(g[k].first + i) * oc + c, t.y[k] + i * WIDE,
+            (void)memcpy(z->y + at + (ptrdiff_t)(g[k].first + i) * oc + c, t.y[k] + i * wide,
                          (size_t)n);
         }
     }

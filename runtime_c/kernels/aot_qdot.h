@@ -7,9 +7,10 @@
  * the bundle was made for a unit with the other FLIP, aot_qdot_plain makes the same bits.
  *
  * A tile is S segments (1 or 2) of L pixels (1 to 7), `step` bytes apart, times O vectors of
- * channels (1 or 2). A window is [rows][cols] runs of whole groups of four bytes. Weights are one
- * panel per O vectors of channels, [rows][cols][run / 4][O][V][4], zero past the end of a run and
- * past the last channel; where the channels left fit one vector the last panel has O = 1.
+ * channels (1 or 2; with one segment also 4 on x86-64). A window is [rows][cols] runs of whole
+ * groups of four bytes. Weights are one panel per O vectors of channels, [rows][cols][run /
+ * 4][O][V][4], zero past the end of a run and past the last channel; where the channels left fit
+ * one vector the last panel has O = 1.
  *
  * FLIP is 128 where the instruction takes unsigned values: what is read has its top bits flipped
  * and counts as unsigned (the bias holds -128 times the sum of the weights); else it is 0.
@@ -115,13 +116,17 @@ static AOT_NOINLINE AOT_UNUSED void aot_qdot_plain(int32_t *sums, const uint8_t 
 #include "aot_qdot_i8mm.h"
 #if defined(AOT_QDOT_FLIP) && !defined(AOT_QDOT_I8MM)
 #define AOT_QDOT_PIXELS(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6)
-#define AOT_QDOT_BEGIN(i) aot_vi a##i = b0, c##i = b1, d##i = b0, e##i = b1;
+#define AOT_QDOT_BEGIN(i) aot_vi a##i = b0, c##i = b1, d##i = b2, e##i = b3;
 #define AOT_QDOT_STEP(i)                                                                           \
     if ((i) < L) {                                                                                 \
         const aot_vi x_ = aot_qdot_four(AOT_QDOT_AT(p, i));                                        \
         a##i = AOT_QDOT_MADD(a##i, x_, w0);                                                        \
         if (O > 1) {                                                                               \
             c##i = AOT_QDOT_MADD(c##i, x_, w1);                                                    \
+        }                                                                                          \
+        if (O > 2) {                                                                               \
+            d##i = AOT_QDOT_MADD(d##i, x_, w2);                                                    \
+            e##i = AOT_QDOT_MADD(e##i, x_, w3);                                                    \
         }                                                                                          \
     }
 #define AOT_QDOT_STEP2(i)                                                                          \
@@ -138,6 +143,10 @@ static AOT_NOINLINE AOT_UNUSED void aot_qdot_plain(int32_t *sums, const uint8_t 
         if (O > 1) {                                                                               \
             aot_vistore(sums + ((i)*O + 1) * AOT_VLEN, c##i);                                      \
         }                                                                                          \
+        if (O > 2) {                                                                               \
+            aot_vistore(sums + ((i)*O + 2) * AOT_VLEN, d##i);                                      \
+            aot_vistore(sums + ((i)*O + 3) * AOT_VLEN, e##i);                                      \
+        }                                                                                          \
         if (S > 1) {                                                                               \
             aot_vistore(sums + (L + (i)) * O * AOT_VLEN, d##i);                                    \
         }                                                                                          \
@@ -151,6 +160,8 @@ static AOT_NOINLINE AOT_UNUSED void aot_qdot_plain(int32_t *sums, const uint8_t 
 /* The loop of a tile, between the declaration of its accumulators and what becomes of them. */
 #define AOT_QDOT_LOOP                                                                              \
     const aot_vi b0 = aot_viload(bias), b1 = aot_viload(bias + (O > 1 ? AOT_VLEN : 0));            \
+    const aot_vi b2 = aot_viload(bias + (O > 2 ? 2 * AOT_VLEN : 0));                               \
+    const aot_vi b3 = aot_viload(bias + (O > 2 ? 3 : O - 1) * AOT_VLEN);                           \
     const ptrdiff_t col = window->col, row = window->row;                                          \
     const int32_t rows = window->rows, cols = window->cols, four = window->four;                   \
     int32_t m, n, k;                                                                               \
@@ -163,6 +174,8 @@ static AOT_NOINLINE AOT_UNUSED void aot_qdot_plain(int32_t *sums, const uint8_t 
             for (k = 0; k < four; ++k) {                                                           \
                 const aot_vi w0 = aot_qdot_load(w);                                                \
                 const aot_vi w1 = aot_qdot_load(w + (O > 1 ? 4 * AOT_VLEN : 0));                   \
+                const aot_vi w2 = aot_qdot_load(w + (O > 2 ? 8 * AOT_VLEN : 0));                   \
+                const aot_vi w3 = aot_qdot_load(w + (O > 2 ? 12 * AOT_VLEN : 0));                  \
                 AOT_QDOT_PIXELS(AOT_QDOT_STEP)                                                     \
                 AOT_QDOT_PIXELS(AOT_QDOT_STEP2)                                                    \
                 w += 4 * O * AOT_VLEN;                                                             \

@@ -46,37 +46,47 @@ AOT_INLINE __m512i aot_qdot_direct_vector(aot_vi sum, aot_vf scale, const int8_t
     return (__m512i)(total >> t->y_shift);
 }
 
-/* Stores pixel i of both segments, whose sums are a and c, d and e (with O 1: a, d). */
+AOT_INLINE aot_vf aot_qdot_direct_scale(const aot_qdot_direct *t, int vector, int PC) {
+    return aot_vfrombits(PC != 0 ? aot_viload(t->mult + vector * AOT_VLEN)
+                                 : aot_viset1(t->mult[0]));
+}
+
+/* Stores pixel i, whose sums are a and c, and of a second segment d and e; with O 1 a and d, with O
+ * 4 all four are those of one pixel. */
 AOT_INLINE void aot_qdot_direct_store(const aot_qdot_direct *t, int i, aot_vi a, aot_vi c, aot_vi d,
                                       aot_vi e, int S, int O, int EPILOGUE, int PC, int WZ) {
     const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
     const __m512i zero = _mm512_set1_epi16((short)t->zero);
     const ptrdiff_t at = i * t->step;
-    const int high = O > 1 ? AOT_VLEN : 0;
-    const aot_vi one = aot_viset1(t->mult[0]);
-    const aot_vf s0 = aot_vfrombits(PC != 0 ? aot_viload(t->mult) : one);
-    const aot_vf s1 = aot_vfrombits(PC != 0 ? aot_viload(t->mult + high) : one);
-    const int8_t *const r0 = t->r[0] + at, *const r1 = t->r[S - 1] + at;
+    const int one = O > 1 ? 1 : 0, two = O > 2 ? 2 : 0, three = two + one;
+    const int8_t *const r0 = t->r[0] + at;
+    const int8_t *const r1 = t->r[S - 1] + at + two * AOT_VLEN;
     __m512i low, up, all;
     if (WZ != 0 && t->lacks != 0) {
         a += aot_viload(t->lacking) * t->totals[0][i];
-        c += aot_viload(t->lacking + high) * t->totals[0][i];
-        d += aot_viload(t->lacking) * t->totals[S - 1][i];
-        e += aot_viload(t->lacking + high) * t->totals[S - 1][i];
+        c += aot_viload(t->lacking + one * AOT_VLEN) * t->totals[0][i];
+        d += aot_viload(t->lacking + two * AOT_VLEN) * t->totals[S - 1][i];
+        e += aot_viload(t->lacking + three * AOT_VLEN) * t->totals[S - 1][i];
     }
-    low = aot_qdot_direct_vector(a, s0, r0, t, EPILOGUE);
-    up = O > 1 ? aot_qdot_direct_vector(c, s1, r0 + high, t, EPILOGUE) : low;
+    low = aot_qdot_direct_vector(a, aot_qdot_direct_scale(t, 0, PC), r0, t, EPILOGUE);
+    up = O > 1 ? aot_qdot_direct_vector(c, aot_qdot_direct_scale(t, 1, PC), r0 + AOT_VLEN, t,
+                                        EPILOGUE)
+               : low;
     low = _mm512_adds_epi16(_mm512_packs_epi32(low, up), zero);
     all = low;
-    if (S > 1) {
-        all = aot_qdot_direct_vector(d, s0, r1, t, EPILOGUE);
-        up = O > 1 ? aot_qdot_direct_vector(e, s1, r1 + high, t, EPILOGUE) : all;
+    if (S > 1 || O > 2) {
+        all = aot_qdot_direct_vector(d, aot_qdot_direct_scale(t, two, PC), r1, t, EPILOGUE);
+        up = O > 1 ? aot_qdot_direct_vector(e, aot_qdot_direct_scale(t, three, PC), r1 + AOT_VLEN,
+                                            t, EPILOGUE)
+                   : all;
         all = _mm512_adds_epi16(_mm512_packs_epi32(all, up), zero);
     }
     all = _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, all));
     all = _mm512_min_epi8(all, _mm512_set1_epi8((char)t->most));
     all = _mm512_max_epi8(all, _mm512_set1_epi8((char)t->least));
-    if (O > 1) {
+    if (O > 2) {
+        _mm512_storeu_si512(t->y[0] + at, all);
+    } else if (O > 1) {
         _mm256_storeu_si256((__m256i *)(void *)(t->y[0] + at), _mm512_castsi512_si256(all));
     } else {
         _mm_storeu_si128((__m128i *)(void *)(t->y[0] + at), _mm512_castsi512_si128(all));

@@ -15,6 +15,8 @@ from aot.ops.quantised.shapes import QCall, QConv, padded
 
 #: Vectors of channels of a tile, its segments, and the pixels of one in 16 and in 32 registers.
 VECTORS, SEGMENTS, FEW, MANY = 2, 2, 3, 7
+#: Segments of a strip of which half a tile counts little.
+FULL = 12
 #: Bytes of the image that are copied at a time: what leaves room in a second-level cache.
 STRIP = 192 << 10
 #: AOT_QDOT_LENGTH and AOT_QDOT_SLACK of aot_qdot.h.
@@ -76,10 +78,15 @@ def tiles(conv: QConv, wz: bool, strip: int = STRIP) -> tuple[dict[str, int], in
         conv = replace(conv, ih=conv.iw, oh=conv.ow, iw=1, ow=1)
     few = conv.arch == "x86_64" and conv.vlen == 8
     pixels, rows, size = _strip(conv, strip)
+    most = length(pixels, FEW if few else MANY)
+    # An odd number of segments wastes half a tile: one of a segment is as many channels wider.
+    segments, wide = rows * -(-pixels // most), SEGMENTS * VECTORS
+    single = segments % 2 and segments < FULL and conv.oc % (wide * conv.vlen) == 0
+    single = single and conv.arch == "x86_64" and conv.vlen == 16
     instance = {
-        "L": length(pixels, FEW if few else MANY),
-        "S": min(SEGMENTS, rows * -(-pixels // MANY)),
-        "O": VECTORS if conv.oc > conv.vlen else 1,
+        "L": most,
+        "S": 1 if single else min(SEGMENTS, rows * -(-pixels // MANY)),
+        "O": wide if single else VECTORS if conv.oc > conv.vlen else 1,
         "FLIP": flip(conv),
         "WZ": int(wz),
         "STRIP": strip,
