@@ -57,7 +57,8 @@ typedef struct {
 #define AOT_QDW_JOIN2(a, b) a##b
 #define AOT_QDW_JOIN(a, b) AOT_QDW_JOIN2(a, b)
 
-#if defined(AOT_QDOT_FLIP) && AOT_QDOT_FLIP == 128 && AOT_VLEN == 16 && defined(__AVX512BW__)
+#if defined(AOT_QDOT_FLIP) && AOT_QDOT_FLIP == 128 && AOT_VLEN == 16 && defined(__AVX512BW__) &&   \
+    defined(__AVX512VL__)
 #define AOT_QDW_VECTORS 1
 #define AOT_QDW_W 16
 #include "aot_qdwconv_s8__dot_body.h"

@@ -39,6 +39,7 @@ typedef struct aot_qresize_s8_params {
     int32_t shift;   /* 1..62 */
     int32_t x_zero, y_zero, lo, hi;
     int32_t outside;        /* value of outputs with a tap -1 */
+    int32_t lines;          /* rows of x that scratch holds as float32, 0 or taps[1] (in[0] is 1) */
     int32_t sig[2], exp[2]; /* scales of x and y, see aot_qexact.h */
 } aot_qresize_s8_params;
 
@@ -90,12 +91,18 @@ AOT_INLINE int8_t aot_qresize_code(const aot_qresize_tap *tap, int32_t n, const 
     return (int8_t)(q < p->lo ? p->lo : q > p->hi ? p->hi : q);
 }
 
+/* Where scratch has row ib of x; most have two taps, and divisions are slow. */
+AOT_INLINE int32_t aot_qresize_slot(int32_t ib, const aot_qresize_s8_params *p) {
+    return p->taps[1] == 2 ? ib & 1 : ib % p->taps[1];
+}
+
 /* The taps of output (a, b, c); their number, -1 for an output outside. at and w are the tables of
    the three axes one after the other, each out * taps. Taps of weight 0 are left out. By rows x is
-   the table of rows, and taps count from the first one. */
+   the table of rows, and taps count from the first one; with LINES they count in the rows of
+   scratch. */
 AOT_INLINE int32_t aot_qresize_gather(aot_qresize_tap *tap, const int8_t *x, const int32_t *at,
                                       const int32_t *w, int32_t a, int32_t b, int32_t c,
-                                      const aot_qresize_s8_params *p) {
+                                      const aot_qresize_s8_params *p, int LINES) {
     const int32_t second = p->out[0] * p->taps[0], third = second + p->out[1] * p->taps[1];
     const int32_t *ia = at + a * p->taps[0], *wa = w + a * p->taps[0];
     const int32_t *ib = at + second + b * p->taps[1], *wb = w + second + b * p->taps[1];
@@ -107,10 +114,13 @@ AOT_INLINE int32_t aot_qresize_gather(aot_qresize_tap *tap, const int8_t *x, con
     for (int32_t i = 0; i < p->taps[0]; ++i) {
         for (int32_t j = 0; j < p->taps[1]; ++j) {
             const int64_t pair = aot_qresize_drop((int64_t)wa[i] * wb[j], AOT_QRESIZE_BITS);
-            const int32_t line = (ia[i] * p->in[1] + ib[j]) * p->in[2] * p->inner;
+            const int32_t above =
+                LINES != 0 ? aot_qresize_slot(ib[j], p) : ia[i] * p->in[1] + ib[j];
+            const int32_t line = above * p->in[2] * p->inner;
             const int32_t row =
-                AOT_ROWS_APART ? (int32_t)(AOT_AT(x, ib[j] - p->top, 0, x) - AOT_AT(x, 0, 0, x))
-                               : line;
+                AOT_ROWS_APART && LINES == 0
+                    ? (int32_t)(AOT_AT(x, ib[j] - p->top, 0, x) - AOT_AT(x, 0, 0, x))
+                    : line;
             for (int32_t k = 0; pair != 0 && k < p->taps[2]; ++k) {
                 const int32_t drop = 2 * AOT_QRESIZE_BITS - p->bits;
                 const int32_t weight = (int32_t)aot_qresize_drop(pair * wc[k], drop);
@@ -180,6 +190,83 @@ AOT_INLINE void aot_qresize_vector(int8_t *y, const aot_qresize_tap *tap, int32_
     q = (half & aot_qvec_round(number / u->y)) | (~half & (sum >> u->shift));
     aot_qvec_narrow(y, aot_qvec_within(q + p->y_zero, p->lo, p->hi));
 }
+
+/* Whether float32 alone tells the quantised value of these taps: sums that are no half are further
+ * from one than its roundings go. */
+AOT_INLINE int aot_qresize_fine(const aot_qresize_tap *tap, int32_t n, const aot_qresize_units *u) {
+    int64_t most = 0;
+    int32_t bits = 0, unused;
+    for (int32_t t = 0; t < n; ++t) {
+        most += 255 * (tap[t].weight < 0 ? -(int64_t)tap[t].weight : tap[t].weight);
+        bits |= tap[t].weight;
+    }
+    unused = bits != 0 ? __builtin_ctz((unsigned)bits) : 0;
+    return n > 0 && u->shift > 0 && u->shift - unused < 20 &&
+           ((most >> u->shift) + 1) * (n + 5) < INT64_C(1) << (24 - u->shift + unused);
+}
+
+/* Row ib of x as float32, where scratch has it; `held` tells which rows it has. */
+AOT_INLINE void aot_qresize_line(float *lines, int32_t *held, const int8_t *x, int32_t ib,
+                                 const aot_qresize_units *u, const aot_qresize_s8_params *p) {
+    const int32_t size = p->in[2] * p->inner, slot = aot_qresize_slot(ib, p);
+    const int8_t *from = AOT_AT(x, ib - p->top, 0, x + (ptrdiff_t)ib * size);
+    float *to = lines + (ptrdiff_t)slot * size;
+    int32_t i = 0;
+    if (held[slot] == ib) {
+        return;
+    }
+    held[slot] = ib;
+    for (; i + AOT_VLEN <= size; i += AOT_VLEN) {
+        aot_vstore(to + i, aot_vi2f(aot_qvec_widen(from + i) - p->x_zero) * u->x);
+    }
+    for (; i < size; ++i) {
+        to[i] = (float)(from[i] - p->x_zero) * u->x;
+    }
+}
+
+/* A position of y from the n taps of lines, whose weights become float32: the last vector may begin
+ * before the end of another. */
+AOT_INLINE void aot_qresize_floats(int8_t *y, aot_qresize_tap *tap, int32_t n, const float *lines,
+                                   const aot_qresize_units *u, const aot_qresize_s8_params *p) {
+    for (int32_t t = 0; t < n; ++t) {
+        const float weight = (float)tap[t].weight * u->weight;
+        (void)memcpy(&tap[t].weight, &weight, sizeof weight);
+    }
+    for (int32_t i = 0; i < p->inner; i += AOT_VLEN) {
+        const int32_t at = i + AOT_VLEN <= p->inner ? i : p->inner - AOT_VLEN;
+        aot_vf number = aot_vzero();
+        aot_vi q;
+        for (int32_t t = 0; t < n; ++t) {
+            aot_vf part = aot_vload(lines + tap[t].at + at);
+            part *= aot_vfrombits(aot_viset1(tap[t].weight));
+            AOT_QRESIZE_APART(part);
+            number += part;
+        }
+        q = aot_vbits(number / u->y + aot_vset1(12582912.0F)) - 0x4B400000; /* 1.5 * 2^23 */
+        aot_qvec_narrow(y + at, aot_qvec_within(q + p->y_zero, p->lo, p->hi));
+    }
+}
+
+/* A row of y, all of whose inputs scratch holds as float32. */
+AOT_INLINE void aot_qresize_row(int8_t *y, const int8_t *x, const int32_t *at, const int32_t *w,
+                                aot_qresize_tap *tap, int32_t *held, int32_t b,
+                                const aot_qresize_units *u, const aot_qresize_s8_params *p,
+                                int32_t *done) {
+    const int32_t *const rows = at + p->out[0] * p->taps[0] + b * p->taps[1];
+    float *const lines = (float *)(void *)(held + p->taps[1]);
+    int32_t c = 0;
+    for (int32_t j = 0; rows[0] >= 0 && j < p->taps[1]; ++j) {
+        aot_qresize_line(lines, held, x, rows[j], u, p);
+    }
+    for (; c < p->out[2]; ++c, y += p->inner) {
+        const int32_t n = aot_qresize_gather(tap, x, at, w, 0, b, c, p, 1);
+        if (!aot_qresize_fine(tap, n, u)) {
+            break;
+        }
+        aot_qresize_floats(y, tap, n, lines, u, p);
+    }
+    *done = c;
+}
 #endif
 
 /* A position of y [inner] from the n taps at x; n is -1 outside. */
@@ -203,16 +290,33 @@ AOT_INLINE void aot_qresize_position(int8_t *y, const aot_qresize_tap *tap, int3
 }
 
 /* y [outer][out][inner] from x [outer][in][inner]: sums of inputs times the products of three
-   weights. Scratch: a tap for every product. Not in place. */
+   weights. Scratch: a tap for every product, and with `lines` (inner is a vector at least) int32
+   [lines] and float32 [lines][in[2]][inner]. Not in place. */
 AOT_INLINE void aot_qresize_s8(int8_t *y, const int8_t *x, const int32_t *at, const int32_t *w,
                                void *scratch, const aot_qresize_s8_params *p) {
     aot_qresize_tap *tap = (aot_qresize_tap *)scratch;
     const int32_t plane = p->in[0] * p->in[1] * p->in[2] * p->inner;
+#ifdef AOT_QRESIZE_APART
+    const aot_qresize_units u = aot_qresize_unit(p);
+    int32_t *held = (int32_t *)(void *)(tap + p->taps[0] * p->taps[1] * p->taps[2]);
+#endif
     for (int32_t o = 0; o < p->outer; ++o, x += plane) {
+#ifdef AOT_QRESIZE_APART
+        for (int32_t j = 0; j < p->lines; ++j) {
+            held[j] = -1;
+        }
+#endif
         for (int32_t a = 0; a < p->out[0]; ++a) {
             for (int32_t b = p->row0; b < p->row1; ++b) {
-                for (int32_t c = 0; c < p->out[2]; ++c, y += p->inner) {
-                    const int32_t n = aot_qresize_gather(tap, x, at, w, a, b, c, p);
+                int32_t c = 0;
+#ifdef AOT_QRESIZE_APART
+                if (p->lines > 0) {
+                    aot_qresize_row(y, x, at, w, tap, held, b, &u, p, &c);
+                    y += (ptrdiff_t)c * p->inner;
+                }
+#endif
+                for (; c < p->out[2]; ++c, y += p->inner) {
+                    const int32_t n = aot_qresize_gather(tap, x, at, w, a, b, c, p, 0);
                     aot_qresize_position(y, tap, n, AOT_AT(x, 0, 0, x), p);
                 }
             }

@@ -25,7 +25,7 @@ KERNELS = (
 
 @pytest.mark.parametrize(
     ("target", "options"),
-    [("", harness.SANITIZE), ("x86-64-v4-vnni", ("-O1", "-mavx512vnni", "-mavx512bw"))],
+    [("", harness.SANITIZE), ("x86-64-v4-vnni", ("-O1", "-mavx512vnni", "-mavx512bw", "-mavx512vl"))],
 )
 def test_the_cases_of_products(target: str, options: tuple[str, ...], tmp_path: Path) -> None:
     chip = load_target(target or "x86-64-v2")

@@ -248,16 +248,20 @@ def narrow_to_kernel(c: Recorder, m: Match) -> None:
 
     Weights have as many fraction bits, at most NARROW_BITS, as keep sums of all taps within int32.
     Positions and weights (int32) of the three axes follow each other; scratch is a tap, 8 bytes,
-    for every product of weights.
+    for every product of weights, and on vectors the rows of an output's inputs as float32.
     """
     found = tables(spec(m), eight=True)
     # Weights rounded to steps may add up to a little more than 1: some room stays below int32's
     # end.
     room = (2**31 - 2**20) / (CODE_DISTANCE * math.prod(found.rows))
     bits = min(NARROW_BITS, math.floor(math.log2(room)))
+    source, taps = stored(m.x), math.prod(found.taps)
+    inner = math.prod(source[found.span.stop :])
+    lines = found.taps[1] if len(found.span) == 2 and 1 < c.vlen <= inner else 0
+    line = 4 * (1 + source[found.span.stop - 1] * inner)
     fixed = [np.rint(w.astype(np.float64) * 2**WEIGHT_BITS).astype(np.int32) for _, w in found.each]
     scaled = ratio(float(quantisation(m, "x").s) / float(quantisation(m, "y").s), bits)
-    params = _params(c, m, found, bits, scaled)
+    params = _params(c, m, found, bits, scaled | {"lines": lines})
     rowwise = None
     if found.span == range(2, 4) and m.x.shape[0] == 1 and m.x.rank == 4 and m.y.shape[2] > 1:
         window = row_window(spec(m), found.each[1][0])
@@ -272,7 +276,7 @@ def narrow_to_kernel(c: Recorder, m: Match) -> None:
                 np.concatenate([at.ravel() for at, _ in found.each]).astype(np.int32), "positions"
             ),
             c.const(np.concatenate([w.ravel() for w in fixed]), "weights"),
-            c.scratch(8 * math.prod(found.taps)),
+            c.scratch(8 * taps + lines * line),
             params,
             rowwise=rowwise,
         )
