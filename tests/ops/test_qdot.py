@@ -15,6 +15,7 @@ PATTERNS = (
     *("qconv", "qdense", "qconv_add", "qconv_sum", "qdense_sum", "qconv_act", "qdense_act"),
     *("qmatmul", "MatMulInteger", "com.microsoft.MatMulNBits"),
 )
+UNITS = ("-mavx512vnni", "-mavx512bw", "-mavx512vl")
 KERNELS = (
     *("aot_matmulinteger", "aot_qmatmul_s8", "aot_gemm_f32_narrow"),
     "aot_qconv_s8",
@@ -25,7 +26,7 @@ KERNELS = (
 
 @pytest.mark.parametrize(
     ("target", "options"),
-    [("", harness.SANITIZE), ("x86-64-v4-vnni", ("-O1", "-mavx512vnni", "-mavx512bw", "-mavx512vl"))],
+    [("", harness.SANITIZE), ("x86-64-v4-vnni", ("-O1", *UNITS))],
 )
 def test_the_cases_of_products(target: str, options: tuple[str, ...], tmp_path: Path) -> None:
     chip = load_target(target or "x86-64-v2")
