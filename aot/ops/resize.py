@@ -15,8 +15,10 @@ from aot.ir.operators import Moves, OneOf, SizedBy, operator
 from aot.ir.rows import Planes, Rowwise, Window
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, as_data, sizings
-from aot.vendor import F32, Layout, Match, Recorder
+from aot.vendor import F32, S8, U8, Layout, Match, Recorder, ValueRef
+from aot.vendor.arguments import ParamFields
 from aot.vendor.cases import Case, case, f32, i64, ints
+from aot.vendor.quantisation import all_hold
 from aot.vendor.resize import (
     ATTRIBUTES,
     MODES,
@@ -114,10 +116,21 @@ def weights(
 
 @resize.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks that tables can be made at compile time, and float32 where elements are weighed."""
-    yield from known_form(m)
-    if m.mode != "nearest":
-        yield m.x.dtype is F32, f"mode {m.mode} of {m.x.dtype} (needs float32)"
+    """Checks that tables can be made at compile time, and what is weighed.
+
+    Beside float32 these are 8-bit integers, whose results lose their fraction as onnxruntime's do:
+    float32 must have them exactly.
+    """
+    if not (yield from all_hold(known_form(m))) or m.mode == "nearest":
+        return
+    whole = m.x.dtype in (S8, U8) and m.mode == "linear" and not m.antialias
+    whole = whole and m.coordinate_transformation_mode != "tf_crop_and_resize"
+    yield m.x.dtype is F32 or whole, f"mode {m.mode} of {m.x.dtype} (needs float32)"
+    if whole:
+        # Products of an element and all weights have 24 bits at most.
+        steps = 2 ** (16 // max(1, len(plans(m))))
+        exact = all((steps * weights(m, p)[1] % 1 == 0).all() for p in plans(m))
+        yield exact, f"{m.x.dtype} with weights that are no multiples of 1/{steps} (needs float32)"
 
 
 @resize.layouts
@@ -214,17 +227,20 @@ def by_rows(
 
 
 def _weighted_calls(c: Recorder, m: Match, todo: list[AxisPlan]) -> None:
-    """Record one call of aot_resize_axis_f32 per axis of `todo`.
+    """Record one call of aot_resize_axis_f32 per axis of `todo`, on integers converted to float32.
 
     The axes that shrink most come first, so that tensors between stay small.
     """
     todo = sorted(todo, key=lambda p: (p.result / p.source, p.axis))
-    logical, here = list(m.x.shape), m.x
+    logical, here, result = list(m.x.shape), m.x, m.y
+    if integers := m.x.dtype is not F32:
+        here, result = (c.temp(v.shape, F32, v.layout, "floats") for v in (m.x, m.y))
+        c.call(f"aot_cast_{m.x.dtype.short}_f32", here, m.x, _count(c, m.x), header="aot_cast.h")
     for i, p in enumerate(todo):
         physical = m.x.layout.physical(tuple(logical))
         logical[p.axis] = p.result
         last = i + 1 == len(todo)
-        to = m.y if last else c.temp(logical, m.x.dtype, m.x.layout, "resized")
+        to = result if last else c.temp(logical, F32, m.x.layout, "resized")
         table, w = weights(m, p)
         params = c.params(
             outer=math.prod(physical[: p.axis]),
@@ -242,6 +258,13 @@ def _weighted_calls(c: Recorder, m: Match, todo: list[AxisPlan]) -> None:
         rowwise = _axis_rowwise(m, p, physical, table)
         c.call("aot_resize_axis_f32", *operands, instance=instance, header=header, rowwise=rowwise)
         here = to
+    if integers:
+        c.call(f"aot_cast_f32_{m.y.dtype.short}", m.y, here, _count(c, m.y), header="aot_cast.h")
+
+
+def _count(c: Recorder, value: ValueRef) -> ParamFields:
+    """The parameters of a conversion of all elements of `value` as they are stored."""
+    return c.params(n=math.prod(stored(value)))
 
 
 def _axis_rowwise(

@@ -79,6 +79,12 @@ CASES: dict[str, Disagreement] = {
         'coordinate_transformation_mode = "pytorch_half_pixel">(x, , , z)',
         (f32(1, 2, 3, 4, shape=(1, 1, 1, 4)),),
     ),
+    "resize_of_integers": Disagreement(
+        *(13, "uint8[1,1,1,2] x", "uint8[1,1,1,n] y"),
+        "r = Constant<value = float[0] {}>() s = Constant<value_floats = [1.0, 1.0, 1.0, 2.0]>() "
+        'y = Resize<mode = "linear">(x, r, s)',
+        (np.array([[[[0, 3]]]], np.uint8),),
+    ),
     "mean_variance": Disagreement(
         *(13, "float[1,2] x", "float[1,2] y", "y = MeanVarianceNormalization<axes = [1]>(x)"),
         (f32(100.01, 100, shape=(1, 2)),),
