@@ -42,7 +42,7 @@ AOT_INLINE aot_vf aot_conv_act_f32(aot_vf x, int32_t act, float alpha, float bet
     case AOT_ACT_SIGMOID:
         return aot_vsigmoid(x);
     case AOT_ACT_SILU:
-        return x * aot_vsigmoid(x * alpha);
+        return aot_vsilu(x, aot_vset1(alpha));
     case AOT_ACT_TANH:
         return aot_vtanh(x);
     case AOT_ACT_GELU:

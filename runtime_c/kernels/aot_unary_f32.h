@@ -97,7 +97,7 @@ AOT_UNARY_F32(hard_sigmoid, aot_vclamp(x *a + b, aot_vzero(), aot_vset1(1.0F)))
 /* a: slope, b: offset of the gate */
 AOT_UNARY_F32(hard_swish, x *aot_vclamp(x *a + b, aot_vzero(), aot_vset1(1.0F)))
 /* a: factor inside the sigmoid */
-AOT_UNARY_F32(swish, x *aot_vsigmoid(x *a))
+AOT_UNARY_F32(swish, aot_vsilu(x, a))
 /* a: threshold; NaN gives 0 */
 AOT_UNARY_F32(thresholded_relu, aot_vselect(aot_vlt(a, x), x, aot_vzero()))
 /* a: threshold, b: what is taken off above it; NaN gives 0 */

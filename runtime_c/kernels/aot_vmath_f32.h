@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Transcendental functions of float32: aot_vexp, aot_vexpm1, aot_vlog, aot_vtanh, aot_vsigmoid,
- * aot_verf, aot_vsoftplus, aot_vgelu, aot_vgelu_tanh, aot_vmish, aot_vrint, aot_vfloor, aot_vceil
- * on one vector (aot_vf), and the same with prefix aot_s on one float.
+ * aot_verf, aot_vsoftplus, aot_vgelu, aot_vgelu_tanh, aot_vsilu, aot_vmish, aot_vrint, aot_vfloor,
+ * aot_vceil on one vector (aot_vf), and the same with prefix aot_s on one float.
  *
  * No libm. exp, expm1, log, tanh, sigmoid, erf err by at most 2 ULP over the whole range, results
  * below the normal range included; NaN, infinities, zeros of both signs and overflow are as in C99.

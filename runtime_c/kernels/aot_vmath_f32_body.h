@@ -174,6 +174,26 @@ AOT_INLINE AOT_VM_F AOT_VM(gelu)(AOT_VM_F x) {
     return AOT_VM(select)(AOT_VM(lt)(x, AOT_VM(set1)(0.0F)), x * e, x - m * e);
 }
 
+/* x / (1 + exp(-a * x)), where exp need not reach below the normal range. */
+AOT_INLINE AOT_VM_F AOT_VM(silu)(AOT_VM_F x, AOT_VM_F a) {
+    const AOT_VM_F z = x * -a, top = AOT_VM(set1)(87.0F);
+    AOT_VM_F r = AOT_VM(max)(AOT_VM(set1)(-88.0F), AOT_VM(min)(top, z));
+    AOT_VM_F t = r * 1.44269504F + AOT_VM_MAGIC, p;
+    const AOT_VM_F n = t - AOT_VM_MAGIC;
+    r = r - n * 0.693359375F;
+    r = r - n * -2.12194440e-4F;
+    /* As in exp_parts; 2^n fits one exponent field, and is 0 for the least n. */
+    p = 0.00138189388F * r + 0.00836870354F;
+    p = p * r + 0.0416682884F;
+    p = p * r + 0.166665211F;
+    p = p * r + 0.49999994F;
+    p = p * (r * r) + r + 1.0F;
+    t = AOT_VM(frombits)(
+        (AOT_VM_I)(((AOT_VM_U)AOT_VM(bits)(t) - (UINT32_C(0x4B400000) - 127U)) << 23));
+    /* Far below zero the result is a zero, of -infinity NaN. */
+    return AOT_VM(select)(AOT_VM(lt)(top, z), x * 0.0F, x / (1.0F + p * t));
+}
+
 /* x * (1 + tanh(u)) / 2 = x / (1 + exp(-2 u)). */
 AOT_INLINE AOT_VM_F AOT_VM(gelu_tanh)(AOT_VM_F x) {
     const AOT_VM_F twice = x * (-1.59576912F - 0.0713548162F * (x * x));
