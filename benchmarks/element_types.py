@@ -44,8 +44,8 @@ def save(
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
 
 
-def to_bfloat16(model: onnx.ModelProto) -> None:
-    """Give weights, results of Cast, inputs and outputs of float32 the type bfloat16."""
+def to_half(model: onnx.ModelProto, kind: int = T.BFLOAT16) -> None:
+    """Give weights, results of Cast, inputs and outputs of float32 the type bfloat16 or float16."""
     graph, nodes = model.graph, []
     del graph.value_info[:]
     for node in graph.node:
@@ -53,17 +53,17 @@ def to_bfloat16(model: onnx.ModelProto) -> None:
         if node.op_type == "Cast":
             wide, result = f"{node.output[0]}_wide", node.output[0]
             node.output[0] = wide
-            nodes.append(helper.make_node("Cast", [wide], [result], to=T.BFLOAT16))
+            nodes.append(helper.make_node("Cast", [wide], [result], to=kind))
     del graph.node[:]
     graph.node.extend(nodes)
-    narrow = helper.tensor_dtype_to_np_dtype(T.BFLOAT16)
+    narrow = helper.tensor_dtype_to_np_dtype(kind)
     for tensor in graph.initializer:
         if tensor.data_type == T.FLOAT:
             half = numpy_helper.to_array(tensor).astype(narrow)
             tensor.CopyFrom(numpy_helper.from_array(half, tensor.name))
     for info in (*graph.input, *graph.output):
         if info.type.tensor_type.elem_type == T.FLOAT:
-            info.type.tensor_type.elem_type = T.BFLOAT16
+            info.type.tensor_type.elem_type = kind
 
 
 def rounded(name: str, folder: Path, work: Path, rounds: int) -> None:
@@ -71,7 +71,7 @@ def rounded(name: str, folder: Path, work: Path, rounds: int) -> None:
     made = name in encoders.SIZES
     wide = encoders.encoder(name) if made else onnx.load(float_model(name, folder, work))
     narrow = onnx.ModelProto.FromString(wide.SerializeToString())
-    to_bfloat16(narrow)
+    to_half(narrow)
     timers = {}
     for kind, model in (("float32", wide), ("bfloat16", narrow), ("fast", wide)):
         path = work / f"{name}_{kind}.onnx"

@@ -19,7 +19,7 @@ from aot.normalise.arithmetic import plainer
 from aot.normalise.identities import identity, neutral
 from aot.normalise.recognise_activations import multiplies
 from aot.ops.broadcast import Operand, Shape, Space, collapse, combined_by_rows, operand, stored
-from aot.ops.kernels import FLOATS, INTS, NUMBERS, header_of, listing
+from aot.ops.kernels import FLOATS, INTS, NUMBERS, PAIRS, header_of, kernel_of, listing
 from aot.ops.registry import op, portable
 from aot.ops.unary import SPECIAL, edges, negated
 from aot.shapes import symbolic
@@ -82,12 +82,13 @@ def combine(
     # The text of C then gives the very float that the kernel compares with.
     bounds = {"lo": float(np.float32(lo)), "hi": float(np.float32(hi))}
     header = header_of(name, dtype, HEADER, c.accuracy)
+    kernel, number = kernel_of(name, dtype, PAIRS)
     c.call(
-        f"aot_{name}_{dtype.short}",
+        kernel,
         y,
         *(what for what, _ in operands),
         c.params(**space_fields(space, names), **bounds),
-        instance=instances(space, names) | ({"ACT": act} if header == HEADER else {}),
+        instance=instances(space, names) | ({"ACT": act} if header == HEADER else number),
         header=header,
         inplace=reusable(space, y, operands) if wide else (),
         rowwise=combined_by_rows(y, space, operands),

@@ -25,6 +25,11 @@ from aot.vendor.pattern import Either, OpPat
 
 HALVES = (F16, BF16)
 SUFFIX = ".half"
+#: Patterns that aot_half.h computes, where there are vectors.
+IN_REGISTERS = frozenset(
+    {"Add", "Sub", "Mul", "Div", "Abs", "Neg", "Relu", "Clip", "LeakyRelu", "HardSigmoid"}
+    | {"HardSwish", "Sigmoid", "Tanh", "Exp", "Sqrt", "Erf", "Gelu"}
+)
 #: Operators whose result is not the rounded result on float32.
 EXACT = frozenset({"BitCast", "Cast", "CastLike"})
 
@@ -84,8 +89,13 @@ def _lower(c: Recorder, m: Match, pattern: Pattern) -> None:
     """Record the casts of half operands to float32 temporaries, the calls of `pattern`, and the
     casts back.
 
-    Constants are widened at compile time; a value used twice is widened once.
+    Constants are widened at compile time; a value used twice is widened once. What is in
+    IN_REGISTERS becomes a call that widens its operands itself.
     """
+    types = {v.dtype for v in m.values.values() if v is not None}
+    if pattern.name in IN_REGISTERS and c.vlen > 1 and len(types) == 1:
+        pattern.record(c, m)
+        return
     names: dict[int, str] = {}
     results = {id(v.ir) for v in m.outputs()}
     for value in m.values.values():

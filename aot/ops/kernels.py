@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from aot.errors import UnsupportedError
-from aot.ir.dtypes import BOOL, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64, DType
+from aot.ir.dtypes import BF16, BOOL, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64, DType
 
 FLOATS: tuple[DType, ...] = (F32, F64)
 SIGNED: tuple[DType, ...] = (S8, S16, S32, S64)
@@ -32,6 +32,24 @@ EXACT_F64 = frozenset(
 )
 
 
+#: Functions of aot_half.h of two operands and of one, by the numbers it has for them.
+PAIRS = ("add", "sub", "mul", "div")
+SINGLES = (
+    *("abs", "neg", "relu", "clip", "leaky_relu", "hard_sigmoid", "hard_swish", "sigmoid", "tanh"),
+    *("exp", "sqrt", "erf", "gelu", "gelu_tanh"),
+)
+
+
+def kernel_of(name: str, dtype: DType, names: tuple[str, ...]) -> tuple[str, dict[str, int]]:
+    """The kernel that computes `name`, of PAIRS or SINGLES (`names`) for half precision, and its
+    instance constants.
+    """
+    if dtype not in (F16, BF16):
+        return f"aot_{name}_{dtype.short}", {}
+    number = {"OP": names.index(name), "BF16": int(dtype is BF16)}
+    return "aot_binary_half" if names is PAIRS else "aot_unary_half", number
+
+
 def header_of(name: str, dtype: DType, vector: str, accuracy: str) -> str:
     """The header of `aot_<name>_<dtype>`; `vector` is the float32 one.
 
@@ -39,6 +57,8 @@ def header_of(name: str, dtype: DType, vector: str, accuracy: str) -> str:
     """
     if name in EVERYWHERE or dtype in INTS or dtype is BOOL:
         return SCALAR
+    if dtype in (F16, BF16):
+        return "aot_half.h"
     if dtype is F32:
         return RARE if name in RARE_NAMES else vector
     if accuracy == "strict" and name not in EXACT_F64:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.deferred_import import ir
+from aot.ir.dtypes import F64
 from aot.ir.graph_nodes import Array, attribute
 from aot.ir.operators import Elementwise, Exact, OneOf, Trait
 from aot.ir.splits import Split
@@ -17,7 +18,17 @@ from aot.ir.value_traits import Clamp, Curve
 from aot.normalise.affine import scales
 from aot.normalise.halves import jumps
 from aot.ops.broadcast import stored
-from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of
+from aot.ops.kernels import (
+    FLOATS,
+    INTS,
+    NUMBERS,
+    RARE,
+    SCALAR,
+    SIGNED,
+    SINGLES,
+    header_of,
+    kernel_of,
+)
 from aot.ops.registry import op
 from aot.shapes.evaluate import elementwise, evaluates, need
 from aot.shapes.interval_analysis import (
@@ -51,15 +62,17 @@ def emit(c: Recorder, m: Match, kernel: str, a: float = 0, b: float = 0, d: floa
     if header == SCALAR:
         params = c.params(n=elements(m), lo=_signed(a), hi=_signed(b))
     elif header != RARE:
-        kind = np.float32 if dtype is F32 else np.float64
+        kind = np.float64 if dtype is F64 else np.float32
         params = c.params(n=elements(m), a=float(kind(a)), b=float(kind(b)), c=float(kind(d)))
     # Elements of one size are read before their place is written; others would be overwritten.
     same = m.x.dtype.nbytes == m.y.dtype.nbytes
+    kernel, number = kernel_of(kernel, dtype, SINGLES)
     c.call(
-        f"aot_{kernel}_{dtype.short}",
+        kernel,
         m.y,
         m.x,
         params,
+        instance=number,
         header=header,
         inplace=[(m.y, m.x)] if same else (),
         rowwise=by_elements(m.y, (0, 1), "n"),

@@ -43,7 +43,9 @@ TYPES = {
 
 
 @pytest.mark.parametrize(
-    "test, march", [("cast", "armv8-a"), ("strips", "armv8.2-a+fp16+bf16"), ("strips", "armv8-a")]
+    "test, march",
+    [("cast", "armv8-a"), ("strips", "armv8-a"), ("strips", "armv8.2-a+fp16+bf16")]
+    + [("half", "armv8-a"), ("half", "armv8.2-a+fp16")],
 )
 def test_kernels_in_c(test: str, march: str, tmp_path: Path) -> None:
     """A program of runtime_c/tests passes on an emulated CPU that has every unit."""

@@ -128,6 +128,7 @@ ONLY = {
     "aot_qdwconv_s8__dot": ("x86_64",),
     "__bfmmla": ("aarch64",),
     "__fp16": ("aarch64",),
+    "ary_half": VECTORS,
     **dict.fromkeys(("aot_qconv_s16", "aot_qdwconv_s16", "aot_qfc_s16"), BOARDS),
     **dict.fromkeys(("pool_f32_blocked", "winograd_f32_blocked"), VECTORS),
     **dict.fromkeys(("aot_quantize_s8_blocked", "aot_dequantize_s8_blocked"), VECTORS),
