@@ -56,6 +56,22 @@ def tied(spelling: str, rows: int, words: int = 70, depth: int = 37) -> onnx.Mod
     return model(nodes, {"ids": (2, rows)}, constants)
 
 
+def halved(rows: int, w: np.ndarray, m: np.ndarray) -> onnx.ModelProto:
+    """Rows of the table `w` of bfloat16 times `m`, limited, and their products with all of it."""
+    bf16 = TensorProto.BFLOAT16
+    nodes = [
+        helper.make_node("Gather", ["w", "ids"], ["e"]),
+        helper.make_node("MatMul", ["e", "m"], ["h"]),
+        helper.make_node("Relu", ["h"], ["r"]),
+        helper.make_node("Transpose", ["w"], ["wt"], perm=[1, 0]),
+        helper.make_node("MatMul", ["r", "wt"], ["y"]),
+    ]
+    narrow = {k: v.astype(helper.tensor_dtype_to_np_dtype(bf16)) for k, v in (("w", w), ("m", m))}
+    made = model(nodes, {"ids": (rows,)}, narrow)
+    made.graph.output[0].type.tensor_type.elem_type = bf16
+    return made
+
+
 def both_ways(rows: int) -> onnx.ModelProto:
     """An encoder and a decoder with one matrix between: x W, then that times W transposed."""
     nodes = [

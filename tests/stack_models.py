@@ -28,6 +28,9 @@ def models() -> Iterator[onnx.ModelProto]:
     """Extents that the data decide, weights that nodes share, depthwise convolutions of quantised
     values."""
     yield from shared_weights.models()
+    for rows in (1, 5):
+        table, weights = (shared_weights.f32(n, 36) for n in (70, 36))
+        yield shared_weights.halved(rows, table, weights)
     for build in test_dynamic.GRAPHS:
         graph = test_dynamic.Graph()
         build(graph)

@@ -24,6 +24,9 @@ FLOAT16 or BFLOAT16."""
 NAN_ROWS = "aot.nan_rows"
 """Metadata key of an Attention whose queries without a key give NaN, as a Softmax does, not 0."""
 
+SHARED_KEY = "aot.shared"
+"""Metadata key of weights in float32 that other nodes read in half precision."""
+
 OFFSET_KEY = "aot.code_offset"
 """Metadata key of a value whose quantised values are those of the user's file minus this number."""
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import array, attribute, operand, shape_of
+from aot.ir.graph_nodes import SHARED_KEY, array, attribute, operand, shape_of
 from aot.ir.node_traits import stored_as_given
 from aot.load.options import LoadOptions
 
@@ -37,7 +37,8 @@ def _weights(edit: Editor, node: ir.Node) -> None:
         return
     transposed = bool(attribute(node, "transB", 0))
     # Weights that another node reads as they are would be stored twice.
-    if alpha == 1.0 and (not transposed or stored_as_given(operand(node, 1))):
+    shared = SHARED_KEY in operand(node, 1).metadata_props or stored_as_given(operand(node, 1))
+    if alpha == 1.0 and (not transposed or shared):
         return
     new = weights.T if transposed else weights
     if alpha != 1.0:

@@ -17,6 +17,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import (
     HALF_KEY,
+    SHARED_KEY,
     array,
     attribute,
     constant,
@@ -106,6 +107,9 @@ def _widen(
     for value in node.inputs:
         if value is not None and _is_half(value) and value not in wide:
             wide[value] = _cast(edit, value, FLOAT, node)
+            # The matrix is in the bundle as it is, too.
+            if constant(value) is not None and any(u.node not in chosen for u in value.uses()):
+                wide[value].metadata_props[SHARED_KEY] = ""
     old = node.outputs[0]
     inputs = [i if i is None else wide.get(i, i) for i in node.inputs]
     wide[old] = edit.again(node, inputs, before=node, dtype=FLOAT)

@@ -24,6 +24,8 @@ from aot.shapes.limits import SMALL_ELEMENTS
 
 #: Elements of a large constant that are compared before all of them are.
 SAMPLE = 64
+#: Types of matrices that products read as they are stored; bfloat16 where the CPU has it.
+READ = ("FLOAT", "BFLOAT16")
 
 
 def share_constants(model: ir.Model) -> None:
@@ -69,7 +71,7 @@ def _equal(left: Array | None, right: Array) -> bool:
 
 
 def shared_weights(edit: Editor, options: LoadOptions) -> None:
-    """Let float32 products read a matrix W where they read its transposed copy, as Gemm(transB).
+    """Let products of READ read a matrix W where they read its transposed copy, as Gemm(transB).
 
     The copy is Transpose(W) where W has other readers too, or a second constant with the elements
     of W transposed. It stays if a node other than a product reads it, or if it is a graph output.
@@ -77,7 +79,7 @@ def shared_weights(edit: Editor, options: LoadOptions) -> None:
     matrices = [v for v in _large(edit.graph) if v.dtype is not None and len(shape_of(v)) == 2]
     by_shape: dict[tuple[int, ...], list[ir.Value]] = {}
     for value in matrices:
-        if value.dtype is not None and value.dtype.name == "FLOAT":
+        if value.dtype is not None and value.dtype.name in READ:
             by_shape.setdefault(shape_of(value), []).append(value)
     for value in [v for group in by_shape.values() for v in group]:
         for transposed in _transposed(value, by_shape):

@@ -407,12 +407,19 @@ columns of several rows between two uses of a block of x."""
 
 
 def plan_gemm_rows(
-    m: int, shape: tuple[int, int], rows: bool, b: Array | None, vlen: int, act: Act = NO_ACT
+    m: int,
+    shape: tuple[int, int],
+    rows: bool,
+    b: Array | None,
+    vlen: int,
+    act: Act = NO_ACT,
+    words: bool = False,
 ) -> KernelCall:
     """The call of y = act(x · w + b) with w of `shape` (k, n) read as the model stores it.
 
     `rows` says that w is stored transposed: then its rows are multiplied as they lie by blocks of x
     that the cache holds beside them, packed in scratch. Else the call packs a block of w at a time.
+    With `words` these rows are bfloat16, and so becomes x, two numbers in a word.
     """
     k, n = shape
     p, o = gemm_tile(ROWS_COLUMNS, m, k, vlen) if rows else gemm_tile(m, n, k, vlen)
@@ -420,19 +427,22 @@ def plan_gemm_rows(
     if rows:
         # Blocks of 8192 vectors of x are half of a second-level cache of 1 MiB with AVX-512.
         block = max(8192 * vlen // max(1, k) // whole, 1) * whole if vlen > 1 else whole
-        floats = (k + ROWS_COLUMNS) * ceil_div(min(m, block), vlen) * vlen
+        depth = k // 2 if words else k
+        floats = (depth + ROWS_COLUMNS) * ceil_div(min(m, block), vlen) * vlen
     else:
         block = 4 * GEMM_RUN
         floats = min(k, block) * min(o, ceil_div(n, vlen)) * vlen
     fields: Fields = {"m": m, "n": n, "k": k, "x_row": k, "y_row": n, **act_fields(act)}
-    moves = {2: 4 * k * part, 3: 4 * part}
+    moves = {2: (2 if words else 4) * k * part, 3: 4 * part}
+    if m == 1 and not act.after:
+        floats = k // 2 if words else 0
     return KernelCall(
-        "aot_gemm_rows_f32",
+        "aot_gemm_rows_f32__bf16" if words else "aot_gemm_rows_f32",
         np.zeros(0, np.float32),
         pack.pack_bias(b, n, vlen),
         {**fields, "block": block},
-        {"P": p, "O": o, "ACT": act.after, "ROWS": int(rows)},
-        0 if m == 1 and not act.after else 4 * floats,
+        {"P": p, "O": o, "ACT": act.after, **({} if words else {"ROWS": int(rows)})},
+        4 * floats,
         product_splits(m, n, fields, moves, part, whole if rows else p)[0 if rows else 1 :],
     )
 

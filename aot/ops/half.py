@@ -17,7 +17,8 @@ import numpy as np
 
 from aot.ir.deferred_import import ir, onnx
 from aot.ir.dtypes import BF16, F16, F32, DType
-from aot.ir.graph_nodes import CONTROL
+from aot.ir.graph_nodes import CONTROL, SHARED_KEY
+from aot.ir.node_traits import stored_as_given
 from aot.ops.broadcast import stored
 from aot.vendor import Case, Layout, Match, Pattern, Recorder, ValueRef
 from aot.vendor.by_rows import by_elements
@@ -149,6 +150,8 @@ def _widened(value: ValueRef, names: dict[int, str]) -> ValueRef:
         const_value=None if data is None else ir.Tensor(np.asarray(data).astype(np.float32)),
     )
     made.metadata_props.update(value.ir.metadata_props)
+    if data is not None and stored_as_given(value.ir):
+        made.metadata_props[SHARED_KEY] = ""
     return ValueRef(made, value.layout)
 
 

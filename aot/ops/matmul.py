@@ -19,7 +19,7 @@ from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import MatMulShape
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.matmul_views import Strided, batches, three
-from aot.ops.narrow import halved, record_narrow, rounds
+from aot.ops.narrow import halved, record_narrow, rounds, table_of
 from aot.ops.registry import op, portable
 from aot.partition.cost.costs import Shape, multiplications
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
@@ -75,23 +75,23 @@ def packed(m: Match, node: NodeRef) -> bool:
 def record_packed(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
     """Record the product of m.a [.., k] and constant weights [k, n] with bias, residual and `act`.
 
-    Float32 weights that are stored as the model gives them are read where they are, with scratch in
-    bytes; others are packed at compile time, in 16 bits where these hold them or may round them.
-    The result may replace the residual.
+    Weights that are stored as the model gives them are read where they are, others are packed, in
+    16 bits where these hold them or may round them. The result may replace the residual.
     """
     found = MatrixProduct.of(m, node)
     w, bias = found.weights, next(iter(found.biases.values()), None)
     assert w is not None
-    rows = math.prod(m.a.shape[:-1])
+    rows, sizes = math.prod(m.a.shape[:-1]), (w.shape[0], w.shape[1])
     r = next(iter(found.residuals.values()), None)
     in_place = r is not None and r.ir is not m.a.ir
-    scratch: tuple[Handle | None, ...] = ()
-    weights: ValueRef | Handle
+    weights: ValueRef | Handle = m.b
     # Other nodes read these weights as they are: packed ones would be stored beside them.
     if stored_as_given(m.b.ir) and w.dtype == np.float32 and float(node.attr("alpha", 1.0)) == 1.0:
         transposed = node.op_type == "Gemm" and bool(node.attr("transB", 0))
-        call = plan.plan_gemm_rows(rows, (w.shape[0], w.shape[1]), transposed, bias, c.vlen, act)
-        weights, scratch = m.b, (c.scratch(call.scratch or 0),)
+        call = plan.plan_gemm_rows(rows, sizes, transposed, bias, c.vlen, act)
+    elif (table := table_of(c, m.b, node, w)) is not None:
+        call = plan.plan_gemm_rows(rows, sizes, True, bias, c.vlen, act, True)
+        weights = c.const(table, "table")
     elif (half := halved(c, w, rows, rounds(c, node, rows))) is not None:
         record_narrow(c, m, m.a, half, bias, r, act)
         return
@@ -105,7 +105,7 @@ def record_packed(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
         weights,
         c.const(call.bias, "b"),
         r,
-        *scratch,
+        *(() if call.scratch is None else (c.scratch(call.scratch),)),
         c.params(**call.fields),
         instance=call.instance,
         inplace=[(m.y, r)] if in_place else (),

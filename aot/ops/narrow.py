@@ -15,7 +15,7 @@ import numpy as np
 
 from aot.ir.deferred import LARGE, Constant, Deferred, memory_of
 from aot.ir.dtypes import BF16 as BFLOAT16
-from aot.ir.graph_nodes import HALF_KEY, Array
+from aot.ir.graph_nodes import HALF_KEY, SHARED_KEY, Array
 from aot.ir.splits import Split
 from aot.ops.conv_pack import ceil_div, gemm_panels, pack_bias, panel_groups
 from aot.ops.conv_plan import TILES
@@ -114,6 +114,18 @@ def rounds(c: Recorder, node: NodeRef, rows: int) -> str:
         if asked and lanes == c.vlen and flag in c.target.requires:
             return unit
     return ""
+
+
+def table_of(c: Recorder, weights: ValueRef, node: NodeRef, w: Array) -> Array | None:
+    """The transpose of `w` [k, n] in bfloat16, which other nodes read and the bundle has anyhow;
+    None where there is none, or where the CPU does not multiply it as it is.
+    """
+    turned = node.op_type == "Gemm" and bool(node.attr("transB", 0))
+    shared = turned and SHARED_KEY in weights.ir.metadata_props
+    fits = shared and rounds(c, node, ROUNDED) == "bf16" and w.shape[0] % 2 == 0
+    if not fits or float(node.attr("alpha", 1.0)) != 1.0 or not _is_bf16(w):
+        return None
+    return np.ascontiguousarray(w.T).astype(BFLOAT16.numpy)
 
 
 def row_words(k: int) -> int:

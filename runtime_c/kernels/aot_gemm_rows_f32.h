@@ -96,25 +96,26 @@ AOT_INLINE void aot_gemm_rows_f32_expect(const float *y, ptrdiff_t y_row, int32_
     }
 }
 
-/* Columns of y whose weights are the `cols` rows at j->x, and `m` rows whose panel is j->w. */
+/* Columns of y whose weights are the `cols` rows at j->x, of j->kc numbers (words with WORDS), and
+ * `m` rows whose panel is j->w. */
 AOT_INLINE void aot_gemm_rows_f32_some(float *y, aot_tile_f32_job *j, const float *bias,
                                        const float *r, float *sums, int32_t m, int32_t o,
                                        int32_t cols, const aot_gemm_rows_f32_params *p, int P,
-                                       int O, int ACT) {
+                                       int O, int ACT, int WORDS) {
     const int32_t width = o * AOT_VLEN;
     const float *w = j->x;
     aot_gemm_f32_group_args g;
     int32_t i, c;
     (void)memset(&g, 0, sizeof g);
-    g.x_row = p->k;
+    g.x_row = j->kc;
     g.y_row = width;
     g.cols = width;
     for (c = 0; c < cols; c += P) {
         g.m = cols - c < P ? cols - c : P;
         aot_gemm_rows_f32_expect(y, (ptrdiff_t)p->y_row, m * c / cols, m * (c + g.m) / cols, cols);
         g.y = sums + (ptrdiff_t)c * width;
-        j->x = w + (ptrdiff_t)c * p->k;
-        aot_gemm_f32_group(j, &g, NULL, o, P, O, 0, 0);
+        j->x = w + c * g.x_row;
+        aot_gemm_f32_group(j, &g, NULL, o, P, O, 0, 2 * WORDS);
     }
     for (i = 0; i < m; i += AOT_VLEN) {
         for (c = 0; c < cols; c += AOT_VLEN) {
@@ -130,12 +131,13 @@ AOT_INLINE void aot_gemm_rows_f32_some(float *y, aot_tile_f32_job *j, const floa
 AOT_INLINE void aot_gemm_rows_f32_packed(float *y, const float *w, const float *bias,
                                          const float *r, const float *panels, float *sums,
                                          int32_t m, const aot_gemm_rows_f32_params *p, int P, int O,
-                                         int ACT) {
+                                         int ACT, int WORDS) {
     static const float zeros[4 * AOT_VLEN] = {0};
     const int32_t vecs = (m + AOT_VLEN - 1) / AOT_VLEN;
+    const ptrdiff_t depth = WORDS != 0 ? p->k / 2 : p->k;
     aot_tile_f32_job j;
     int32_t b, o, c, cols;
-    aot_gemm_f32_job(&j, p->k, AOT_ACT_NONE, 0.0F, 0.0F);
+    aot_gemm_f32_job(&j, (int32_t)depth, AOT_ACT_NONE, 0.0F, 0.0F);
     j.bias = zeros;
     for (c = 0; c < p->n; c += cols) {
         cols = p->n - c < AOT_GEMM_ROWS_COLUMNS ? p->n - c : AOT_GEMM_ROWS_COLUMNS;
@@ -143,11 +145,11 @@ AOT_INLINE void aot_gemm_rows_f32_packed(float *y, const float *w, const float *
             const int32_t i = b * AOT_VLEN;
             const ptrdiff_t at = i * (ptrdiff_t)p->y_row + c;
             o = aot_tile_f32_group(b, vecs, O);
-            j.x = w + (ptrdiff_t)c * p->k;
-            j.w = panels + (ptrdiff_t)i * p->k;
+            j.x = w + c * depth;
+            j.w = panels + i * depth;
             aot_gemm_rows_f32_some(y + at, &j, bias + c, r != NULL ? r + at : NULL, sums,
                                    m - i < o * AOT_VLEN ? m - i : o * AOT_VLEN, o, cols, p, P, O,
-                                   ACT);
+                                   ACT, WORDS);
         }
     }
 }
@@ -170,7 +172,7 @@ AOT_INLINE void aot_gemm_rows_f32_many(float *y, const float *x, const float *w,
                                 (ptrdiff_t)p->x_row, 1.0F);
         }
         aot_gemm_rows_f32_packed(y + at, w, bias, r != NULL ? r + at : NULL, panels,
-                                 panels + (ptrdiff_t)vecs * AOT_VLEN * p->k, m, p, P, O, ACT);
+                                 panels + (ptrdiff_t)vecs * AOT_VLEN * p->k, m, p, P, O, ACT, 0);
     }
 }
 

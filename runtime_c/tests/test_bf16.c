@@ -9,6 +9,7 @@
 #include "aot_conv_f32_blocked__bf16.h"
 #endif
 #include "aot_gemm_f32_narrow__bf16.h"
+#include "aot_gemm_rows_f32__bf16.h"
 
 #define V AOT_VLEN
 
@@ -175,6 +176,47 @@ static void test_matrix(int m, int n, int k, int run, int act, int odd) {
     check_free();
 }
 
+/* The same with weights as they lie, [n][k], `block` rows of x at a time. */
+static void test_table(int m, int n, int k, int block, int act, int odd) {
+    const int O = V == 1 || V == 16 ? 4 : 2, held = m < block ? m : block;
+    const aot_gemm_rows_f32_params p = {m, n, k, k, n, act, 0.25F, 0.75F, block};
+    float *x = NEW(float, m *k), *bias = NEW(float, n), *y = NEW(float, m *n);
+    float *given = NEW(float, m *n), *scratch, *w = NEW(float, n *k);
+    uint16_t *table = NEW(uint16_t, n * k);
+    check_case("table of bfloat16 [%d, %d, %d], blocks of %d, act %d, odd %d", m, n, k, block, act,
+               odd);
+    scratch = NEW(float, m == 1 && act <= AOT_ACT_CLAMP
+                             ? k / 2
+                             : (k / 2 + AOT_GEMM_ROWS_COLUMNS) * blocks(held, V) * V);
+    fill_f32(x, m * k, -1.0, 1.0);
+    fill_f32(w, n * k, -1.0, 1.0);
+    fill_f32(bias, n, -1.0, 1.0);
+    fill_f32(y, m * n, -1.0, 1.0);
+    memcpy(given, y, (size_t)(m * n) * sizeof *y);
+    x[k / 2] = odd ? INFINITY : x[k / 2];
+    for (int i = 0; i < n * k; ++i) {
+        w[i] = nearest(w[i]);
+        table[i] = (uint16_t)(bits_of(w[i]) >> 16);
+    }
+    aot_gemm_rows_f32__bf16(y, x, table, padded_bias(bias, n, V), y, scratch, &p, V == 16 ? 6 : 4,
+                            O, act > AOT_ACT_CLAMP);
+    for (int i = 0; i < m * n; ++i) {
+        double want = (double)bias[i % n] + (double)given[i], size = fabs(want);
+        for (int t = 0; t < k; ++t) {
+            const double v = (double)nearest(x[i / n * k + t]) * (double)w[i % n * k + t];
+            want += v;
+            size += fabs(v);
+        }
+        if (isnan(want)) {
+            same_at("y is a NaN", i, isnan(y[i]) != 0, 1);
+        } else {
+            want = activated(want, act, 0.25, 0.75);
+            close_at("y", i, (double)y[i], want, 0.0, isinf(size) ? 0.0 : 2e-7 * (1.0 + size));
+        }
+    }
+    check_free();
+}
+
 #if AOT_VLEN > 1
 /* n, channels, ih, iw, channels, kernel, strides, dilations, pads, groups; the last two are more
  * than scratch holds. */
@@ -290,6 +332,7 @@ int main(void) {
         for (int i = 0; i < 6; ++i) {
             const int act = i % 3 == 0 ? AOT_ACT_NONE : i % 3 == 1 ? AOT_ACT_CLAMP : AOT_ACT_SILU;
             test_matrix(z[0], z[1], z[2], z[3], act, i > 2);
+            test_table(z[0], z[1], z[2] + z[2] % 2, 4 * V * (1 + i % 2), act, i > 2);
         }
     }
 #if AOT_VLEN > 1

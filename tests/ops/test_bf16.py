@@ -12,6 +12,7 @@ from onnx import TensorProto
 
 import aot
 import graphs
+import shared_weights
 from aot.target import load_target
 
 TARGET = "x86-64-v4-bf16"
@@ -80,6 +81,9 @@ FILTERS = {
 }
 
 
+TABLE, TIED = (RNG.standard_normal((n, 64), np.float32) for n in (300, 64))
+
+
 def convolutions(options: dict[str, object], out: Path) -> aot.Bundle:
     """The bundle of CONVS on [1, 24, 15, 13]."""
     names, nodes = ["x", "a", "b", "y"], []
@@ -146,6 +150,33 @@ def test_results_of_attention(tmp_path: Path) -> None:
     assert np.all(gap <= 2.0**-8 * (weights @ np.abs(v)))
     assert np.any(found[0] != found[0].astype(ml_dtypes.bfloat16))  # sums are not rounded
     assert all(np.array_equal(found[0].view(np.uint32), y.view(np.uint32)) for y in found)
+
+
+def tied(rows: int, options: dict[str, object], out: Path) -> aot.Bundle:
+    """The bundle of a table of bfloat16 [300, 64] that a Gather and a product read."""
+    return aot.compile(shared_weights.halved(rows, TABLE, TIED), out, target=TARGET, **options)
+
+
+@pytest.mark.parametrize("objective", ["latency", "flash"])
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_tied_table_is_stored_once(rows: int, objective: str, tmp_path: Path) -> None:
+    options = {"objective": objective, "configure": False}
+    manifest = tied(rows, options, tmp_path / "out").manifest
+    assert "aot_gemm_rows_f32__bf16" in {n["kernel"] for n in manifest["nodes"]}
+    # A single row has the other weights in float32.
+    other = 4 * TIED.size + 4 * len(TABLE) + 512
+    assert manifest["memory"]["constants_bytes"] <= 2 * TABLE.size + other < 4 * TABLE.size
+
+
+def test_results_of_a_tied_table(tmp_path: Path) -> None:
+    if not load_target(TARGET).runs_here():
+        pytest.skip(f"this CPU lacks {', '.join(load_target(TARGET).missing_flags())}")
+    for rows in (1, 5):
+        bundle = tied(rows, {}, tmp_path / f"{rows}")
+        chosen = np.arange(rows)
+        y = np.asarray(bundle.load()(chosen)).view(ml_dtypes.bfloat16).astype(np.float64)
+        want = rounded(np.maximum(rounded(TABLE[chosen]) @ rounded(TIED), 0)) @ rounded(TABLE).T
+        assert np.max(np.abs(y - want)) <= 2.0**-7 * np.max(np.abs(want))
 
 
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
