@@ -14,7 +14,7 @@
 #include "aot_cast.h"
 #include "aot_unary_f32.h"
 
-#if defined(__F16C__) || defined(__AVX512F__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #endif
 #if AOT_VLEN == 4 && defined(__ARM_FEATURE_FP16_VECTOR_ARITHMETIC)
@@ -48,19 +48,57 @@ typedef uint16_t aot_half_v __attribute__((vector_size(2 * AOT_VLEN)));
 typedef uint32_t aot_half_w __attribute__((vector_size(4 * AOT_VLEN)));
 #endif
 
+#if AOT_VLEN > 1
+/* V numbers of 16 bits at p, and the low halves of V words there. */
+AOT_INLINE aot_vi aot_half_bits(const uint16_t *p) {
+#if AOT_VLEN == 4 && AOT_CAST_FCVT
+    return (aot_vi)vmovl_u16(vld1_u16(p));
+#elif AOT_VLEN == 4 && defined(__SSE2__)
+    const __m128i bits = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    return (aot_vi)_mm_unpacklo_epi16(bits, _mm_setzero_si128());
+#else
+    aot_half_v bits;
+    (void)memcpy(&bits, p, sizeof bits);
+    return (aot_vi) __builtin_convertvector(bits, aot_half_w);
+#endif
+}
+AOT_INLINE void aot_half_narrow(uint16_t *p, aot_vi words) {
+#if AOT_VLEN == 4 && AOT_CAST_FCVT
+    vst1_u16(p, vmovn_u32((uint32x4_t)words));
+#elif AOT_VLEN == 4 && defined(__SSE2__)
+    const __m128i low = (__m128i)(words << 16 >> 16); /* with sign, for signed saturation */
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packs_epi32(low, low));
+#else
+    const aot_half_v low = __builtin_convertvector((aot_half_w)words, aot_half_v);
+    (void)memcpy(p, &low, sizeof low);
+#endif
+}
+
+/* aot_cast_from_f16 and aot_cast_to_f16 of vectors. */
+AOT_INLINE aot_vf aot_half_wide(const uint16_t *p) {
+    const aot_vi h = aot_half_bits(p), mag = (h & 0x7FFF) << 13;
+    const aot_vi scaled = aot_vbits(aot_vfrombits(mag) * 5.192296858534828e33F);
+    const aot_vi far = aot_visgt(mag, aot_viset1(0x0F7FFFFF));
+    return aot_vfrombits((h & 0x8000) << 16 | (far & (mag | 0x7F800000)) | (~far & scaled));
+}
+AOT_INLINE aot_vi aot_half_near(aot_vf v) {
+    const aot_vi u = aot_vbits(v), mag = u & INT32_C(0x7FFFFFFF), normal = mag - 0x38000000;
+    const aot_vi small = aot_vbits(aot_vfrombits(mag) + 0.5F) - 0x3F000000;
+    const aot_vi is_small = aot_visgt(aot_viset1(0x38800000), mag);
+    const aot_vi is_far = aot_visgt(mag, aot_viset1(0x477FEFFF));
+    const aot_vi is_nan = aot_visgt(mag, aot_viset1(0x7F800000));
+    const aot_vi h = (is_small & small) | (~is_small & (normal + 0xFFF + (normal >> 13 & 1)) >> 13);
+    return (u >> 16 & 0x8000) | (~is_far & h) | (is_far & 0x7C00) | (is_nan & 0x0200);
+}
+#endif
+
 /* V numbers at p as floats. */
 AOT_INLINE aot_vf aot_half_load(const uint16_t *p, int BF16) {
 #if AOT_VLEN == 1
     return BF16 ? aot_cast_from_bf16(*p) : aot_cast_from_f16(*p);
 #else
     if (BF16) {
-#if AOT_VLEN == 4 && AOT_CAST_FCVT
-        return (aot_vf)vshll_n_u16(vld1_u16(p), 16);
-#else
-        aot_half_v bits;
-        (void)memcpy(&bits, p, sizeof bits);
-        return (aot_vf)(__builtin_convertvector(bits, aot_half_w) << 16);
-#endif
+        return aot_vfrombits(aot_half_bits(p) << 16);
     }
 #if AOT_VLEN == 16 && defined(__AVX512F__)
     return (aot_vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
@@ -69,14 +107,7 @@ AOT_INLINE aot_vf aot_half_load(const uint16_t *p, int BF16) {
 #elif AOT_VLEN == 4 && AOT_CAST_FCVT
     return (aot_vf)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 #else
-    {
-        float lanes[AOT_VLEN];
-        int i;
-        for (i = 0; i < AOT_VLEN; ++i) {
-            lanes[i] = aot_cast_from_f16(p[i]);
-        }
-        return aot_vload(lanes);
-    }
+    return aot_half_wide(p);
 #endif
 #endif
 }
@@ -92,12 +123,7 @@ AOT_INLINE void aot_half_store(uint16_t *p, aot_vf v, int BF16) {
                                                      aot_viset1(0x7F800000));
         const aot_half_w near = (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16;
         const aot_half_w made = (nan & (bits >> 16 | 0x40U)) | (~nan & near);
-#if AOT_VLEN == 4 && AOT_CAST_FCVT
-        vst1_u16(p, vmovn_u32((uint32x4_t)made));
-#else
-        const aot_half_v low = __builtin_convertvector(made, aot_half_v);
-        (void)memcpy(p, &low, sizeof low);
-#endif
+        aot_half_narrow(p, (aot_vi)made);
         return;
     }
 #if AOT_VLEN == 16 && defined(__AVX512F__)
@@ -107,14 +133,7 @@ AOT_INLINE void aot_half_store(uint16_t *p, aot_vf v, int BF16) {
 #elif AOT_VLEN == 4 && AOT_CAST_FCVT
     vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v)));
 #else
-    {
-        float lanes[AOT_VLEN];
-        int i;
-        aot_vstore(lanes, v);
-        for (i = 0; i < AOT_VLEN; ++i) {
-            p[i] = aot_cast_to_f16(lanes[i]);
-        }
-    }
+    aot_half_narrow(p, aot_half_near(v));
 #endif
 #endif
 }

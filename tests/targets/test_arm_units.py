@@ -101,6 +101,19 @@ def test_weights_beyond_bfloat16(tmp_path: Path) -> None:
     assert by_unit(compiled("float32", tmp_path, FAR, **options))["bfmmla"] == {"long"}
 
 
+@pytest.mark.parametrize("accuracy, casts", [("normal", False), ("strict", True)])
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_elementwise_in_registers(kind: str, accuracy: str, casts: bool, tmp_path: Path) -> None:
+    """Outside of networks of products no value of float32 is in memory, where there are vectors."""
+    nodes = [("Mul", "a b", "c", {}), ("HardSwish", "c", "y", {})]
+    shapes = {"a": (3, 70), "b": (1, 70)}
+    model = graphs.model(nodes, shapes, {"y": (3, 70)}, {}, dict.fromkeys("aby", TYPES[kind][0]))
+    options = {"target": "aarch64-fp16", "accuracy": accuracy, "configure": False}
+    kernels = {n["kernel"] for n in aot.compile(model, tmp_path, **options).manifest["nodes"]}
+    assert (kernels == {"aot_binary_half", "aot_unary_half"}) != casts
+    assert any("cast" in kernel for kernel in kernels) == casts
+
+
 def results(bundle: aot.Bundle, feeds: dict[str, Any], kind: str) -> list[Any]:
     """The results on an emulator, of an element type."""
     bundle.build()
