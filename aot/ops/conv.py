@@ -157,7 +157,7 @@ def layouts_of(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, La
 def plan_of(m: Match, node: NodeRef, act: Act, c: Recorder) -> KernelCall:
     """The kernel, tiles, packed weights and parameters for a match with constant weights.
 
-    Depthwise, plain, Winograd and direct kernels are tried in that order; direct ones multiply
+    Grouped, depthwise, plain, Winograd and direct kernels are tried in that order; direct ones multiply
     numbers of bfloat16 where `rounds` lets them.
     """
     s = conv_shape(m, node)
@@ -166,7 +166,8 @@ def plan_of(m: Match, node: NodeRef, act: Act, c: Recorder) -> KernelCall:
     y_plain = not m.y.layout.blocked
     if c.vlen > 1 and pixel_vectors(s, c.vlen):
         return plan_grouped(s, w, b, c.vlen, act)
-    if s.depthwise and m.values.get("r") is None:
+    lanes = s.in_lanes(c.vlen) and m.x.layout.blocked and not y_plain
+    if (s.depthwise or lanes) and m.values.get("r") is None:
         return plan.plan_depthwise(s, w, b, c.vlen, act)
     if reads_plain(s, m.x.layout, c.vlen):
         return plan.plan_plain(s, w, b, c.vlen, act, y_plain)
@@ -314,6 +315,9 @@ def cases() -> Iterator[Case]:
     yield case(f32(1, 12, 5, 5), f32(12, 3, 2, 2), f32(12), const=const, group=4)
     yield case(f32(2, 24, 6, 7), f32(68, 6, 1, 1), f32(68), const=const, group=4)
     yield case(f32(1, 36, 40), f32(20, 9, 1), const=const, group=4)
+    for each, channels in ((2, 14), (4, 40), (8, 32)):
+        w, b = f32(channels, each, 3, 3), f32(channels)
+        yield case(f32(1, channels, 9, 7), w, b, const=const, group=channels // each, pads=[1] * 4)
     yield case(f32(1, 1, 60), f32(6, 1, 16), const=const, strides=[4])
     yield case(f32(1, 20, 15), f32(18, 20, 3), f32(18), const=const, pads=[2, 0], dilations=[2])
     yield case(f32(1, 2, 4, 5, 6), f32(4, 1, 3, 2, 2), f32(4), const=const, group=2)

@@ -103,12 +103,12 @@ def pack_blocked(w: Array, groups: int, lanes: int, vectors: int) -> Array:
 
 
 def pack_depthwise(w: Array, lanes: int) -> Array:
-    """[ceil(c/v)][kh][kw][v] of w [c, 1, kh, kw], zero past the channels."""
+    """[ceil(c/v)][kh][kw][j][v] of w [c, j, kh, kw], zero past the channels."""
     c, _, kh, kw = w.shape
     blocks = ceil_div(c, lanes)
-    out = np.zeros((blocks * lanes, kh, kw), np.float32)
-    out[:c] = w[:, 0]
-    return np.ascontiguousarray(out.reshape(blocks, lanes, kh, kw).transpose(0, 2, 3, 1))
+    out = np.zeros((blocks * lanes, *w.shape[1:]), np.float32)
+    out[:c] = w
+    return np.ascontiguousarray(out.reshape(blocks, lanes, -1, kh, kw).transpose(0, 3, 4, 2, 1))
 
 
 def _interpolation(points: Sequence[float]) -> Array:

@@ -59,6 +59,13 @@ class ConvShape:
         """Whether each channel is convolved with one filter of its own."""
         return self.groups == self.ic == self.oc and self.groups > 1
 
+    def in_lanes(self, vlen: int) -> bool:
+        """Whether the channels of a group are few neighbouring lanes of a vector, which one vector
+        of filters per channel multiplies.
+        """
+        each = self.ic // self.groups
+        return self.ic == self.oc and each in (2, 4, 8) and each < vlen
+
     @property
     def fields(self) -> Fields:
         """The sizes as the kernels' parameters, in the order of the C structs."""
@@ -192,7 +199,7 @@ def conv_splits(sizes: ConvShape, call: KernelCall, vlen: int) -> tuple[Split, .
         return (rows,)
     panel = call.instance.get("O", 1) * vlen
     plane = 4 * sizes.oh * sizes.ow * lanes * (panel // lanes)
-    weights = 4 * panel * sizes.kh * sizes.kw * (1 if depthwise else sizes.ic)
+    weights = 4 * panel * sizes.kh * sizes.kw * call.instance.get("J", sizes.ic)
     if "M" in call.instance:
         weights = 4 * panel * (call.instance["M"] + 2) ** 2 * sizes.ic
     moves = [(0, plane), (2, weights), (3, 4 * panel)]
@@ -254,12 +261,15 @@ def plan_plain(
 def plan_depthwise(
     sizes: ConvShape, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT
 ) -> KernelCall:
-    """Depthwise convolution of a blocked tensor; w [c, 1, kh, kw]. The kernel adds no residual."""
+    """Depthwise convolution of a blocked tensor, or one in groups of some lanes; w [c, channels of a
+    group, kh, kw]. The kernel adds no residual.
+    """
     fields = {**sizes.fields, **_strides(sizes, vlen, False), **act_fields(act)}
     instance = {
-        "KW": sizes.kw if sizes.kw in (3, 5) and sizes.dw == 1 else 0,
+        "KW": sizes.kw if sizes.kw in (3, 5) and sizes.dw == 1 and sizes.depthwise else 0,
         "S": sizes.sw if sizes.sw in (1, 2) else 0,
         "ACT": act.after,
+        "J": sizes.ic // sizes.groups,
     }
     weights, bias = pack.pack_depthwise(w, vlen), pack.pack_bias(b, sizes.oc, vlen)
     return KernelCall("aot_dwconv_f32_blocked", weights, bias, fields, instance)

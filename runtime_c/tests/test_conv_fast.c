@@ -18,26 +18,29 @@ static const geometry depthwise[] = {
     {1, 9, 5, 17, 9, 7, 4, 3, 3, 1, 1, {3, 2, 3, 1}, 9},
     {1, 2, 2, 2, 2, 3, 3, 1, 1, 1, 1, {3, 3, 3, 3}, 2},
     {1, 8, 3, 64, 8, 1, 3, 1, 3, 1, 1, {0, 1, 0, 1}, 8},
+    {1, 18, 7, 11, 18, 3, 3, 1, 1, 1, 1, {1, 1, 1, 1}, 9},
+    {2, 20, 6, 19, 20, 3, 5, 2, 1, 1, 1, {1, 2, 1, 2}, 5},
+    {1, 40, 5, 33, 40, 3, 3, 1, 2, 2, 2, {2, 2, 2, 2}, 5},
 };
 
 static void test_depthwise(int number, int act, int parts) {
     const geometry *g = &depthwise[number];
     const int oh = out_rows(g), ow = out_columns(g), taps = g->kh * g->kw, c = g->ic;
     const int n = g->n * c * oh * ow, KW = g->dw == 1 && (g->kw == 3 || g->kw == 5) ? g->kw : 0;
-    const int S = g->sw <= 2 ? g->sw : 0;
+    const int S = g->sw <= 2 ? g->sw : 0, J = c / g->groups;
     const ptrdiff_t x_plane = (ptrdiff_t)g->ih * g->iw * V, y_plane = (ptrdiff_t)oh * ow * V;
-    float *x = NEW(float, g->n *c * g->ih * g->iw), *w = NEW(float, c *taps), *bias = NEW(float, c);
-    float *packed = NEW(float, blocks(c, V) * taps * V),
+    float *x = NEW(float, g->n *c * g->ih * g->iw), *w = NEW(float, c *J * taps);
+    float *bias = NEW(float, c), *packed = NEW(float, blocks(c, V) * taps * J * V),
           *y = NEW(float, y_plane *blocks(c, V) * g->n);
     double *want = NEW(double, n), *size = NEW(double, n);
     const float *whole, *xb;
     check_case("depthwise %d, act %d, parts %d", number, act, parts);
     fill_f32(x, g->n * c * g->ih * g->iw, -1.0, 1.0);
-    fill_f32(w, c * taps, -1.0, 1.0);
+    fill_f32(w, c * J * taps, -1.0, 1.0);
     fill_f32(bias, c, -1.0, 1.0);
-    for (int i = 0; i < blocks(c, V) * taps * V; ++i) {
-        const int channel = i / (taps * V) * V + i % V;
-        packed[i] = channel < c ? w[channel * taps + i / V % taps] : 0.0F;
+    for (int i = 0; i < blocks(c, V) * taps * J * V; ++i) {
+        const int channel = i / (taps * J * V) * V + i % V, t = i / (J * V) % taps;
+        packed[i] = channel < c ? w[(channel * J + i / V % J) * taps + t] : 0.0F;
     }
     whole = padded_bias(bias, c, V);
     xb = to_blocks(x, g->n, c, g->ih * g->iw, V);
@@ -62,16 +65,22 @@ static void test_depthwise(int number, int act, int parts) {
         float *to = y + (ptrdiff_t)y0 * ow * V;
         const float *from = xb + (ptrdiff_t)row0 * g->iw * V;
         const int ACT = act > AOT_ACT_CLAMP;
-        if (KW == 3 && S == 1) {
-            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 3, 1, ACT);
+        if (J == 2) {
+            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 0, S, ACT, 2);
+        } else if (J == 4) {
+            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 0, S, ACT, 4);
+        } else if (J == 8) {
+            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 0, S, ACT, 8);
+        } else if (KW == 3 && S == 1) {
+            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 3, 1, ACT, 1);
         } else if (KW == 3 && S == 2) {
-            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 3, 2, ACT);
+            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 3, 2, ACT, 1);
         } else if (KW == 5 && S == 1) {
-            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 5, 1, ACT);
+            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 5, 1, ACT, 1);
         } else if (KW == 5 && S == 2) {
-            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 5, 2, ACT);
+            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 5, 2, ACT, 1);
         } else {
-            aot_dwconv_f32_blocked(to, from, packed, whole, &p, KW, S, ACT);
+            aot_dwconv_f32_blocked(to, from, packed, whole, &p, KW, S, ACT, 1);
         }
     }
     close_conv("y", y, want, size, g->n, c, oh * ow, V, act, -0.5F, 0.625F, 1e-6);
@@ -195,7 +204,8 @@ static void test_winograd(int number, int M, int act, int added, int parts) {
 
 int main(void) {
     for (int number = 0; number < (int)(sizeof depthwise / sizeof *depthwise); ++number) {
-        for (int k = 0; k < 4; ++k) {
+        const int fits = depthwise[number].ic / depthwise[number].groups <= V;
+        for (int k = 0; fits && k < 4; ++k) {
             test_depthwise(number, k == 3 ? AOT_ACT_SIGMOID : k % 2, k / 2);
         }
     }
