@@ -261,8 +261,9 @@ def plan_plain(
 def plan_depthwise(
     sizes: ConvShape, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT
 ) -> KernelCall:
-    """Depthwise convolution of a blocked tensor, or one in groups of some lanes; w [c, channels of a
-    group, kh, kw]. The kernel adds no residual.
+    """Depthwise convolution of a blocked tensor, or one in groups of few lanes.
+
+    `w` is [c, channels of a group, kh, kw]. The kernel adds no residual.
     """
     fields = {**sizes.fields, **_strides(sizes, vlen, False), **act_fields(act)}
     instance = {
