@@ -157,8 +157,8 @@ def layouts_of(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, La
 def plan_of(m: Match, node: NodeRef, act: Act, c: Recorder) -> KernelCall:
     """The kernel, tiles, packed weights and parameters for a match with constant weights.
 
-    Grouped, depthwise, plain, Winograd and direct kernels are tried in that order; direct ones multiply
-    numbers of bfloat16 where `rounds` lets them.
+    Grouped, depthwise, plain, Winograd and direct kernels are tried in that order; direct ones
+    multiply numbers of bfloat16 where `rounds` lets them.
     """
     s = conv_shape(m, node)
     w = np.asarray(m.w.data).reshape(s.oc, s.ic // s.groups, s.kh, s.kw)
