@@ -3,10 +3,10 @@
  * channels, 2, 4 or 8, less than V.
  *
  * V = AOT_VLEN. x [n][ceil(c/V)][ih][iw][V], y [n][ceil(c/V)][oh][ow][V], c = ic = oc;
- * w [ceil(c/V)][kh][kw][J][V], the weights of a group's channel after another, bias [ceil(c/V)][V], zero past the channels. y = act(conv(x) + bias).
- * Rows y0..y1-1 of the output are computed; x points at image row x_row0, y at output row y_row0.
- * Row by row (aot_rows.h) x_row0 is 0.
- * No scratch; y must not overlap x. Pad lanes carry whatever x's pad lanes make of them.
+ * w [ceil(c/V)][kh][kw][J][V], the weights of a group's channel after another, bias [ceil(c/V)][V],
+ * zero past the channels. y = act(conv(x) + bias). Rows y0..y1-1 of the output are computed; x
+ * points at image row x_row0, y at output row y_row0. Row by row (aot_rows.h) x_row0 is 0. No
+ * scratch; y must not overlap x. Pad lanes carry whatever x's pad lanes make of them.
  */
 #ifndef AOT_DWCONV_F32_BLOCKED_H
 #define AOT_DWCONV_F32_BLOCKED_H
@@ -110,9 +110,10 @@ AOT_INLINE void aot_dwconv_f32_tile(float *y, const float *x, const float *w, co
                     AOT_DW_W(0)
                     AOT_DW_EACH(AOT_DW_TAPS1)
                 } else {
-                    AOT_DW_GROUP_W(0) AOT_DW_GROUP_W(1) AOT_DW_GROUP_W(2) AOT_DW_GROUP_W(3)
-                    AOT_DW_GROUP_W(4) AOT_DW_GROUP_W(5) AOT_DW_GROUP_W(6) AOT_DW_GROUP_W(7)
-                    AOT_DW_EACH(AOT_DW_GROUP_TAP)
+                    AOT_DW_GROUP_W(0)
+                    AOT_DW_GROUP_W(1) AOT_DW_GROUP_W(2) AOT_DW_GROUP_W(3) AOT_DW_GROUP_W(4)
+                        AOT_DW_GROUP_W(5) AOT_DW_GROUP_W(6) AOT_DW_GROUP_W(7)
+                            AOT_DW_EACH(AOT_DW_GROUP_TAP)
                 }
                 row += d * AOT_VLEN;
                 wr += J * AOT_VLEN;

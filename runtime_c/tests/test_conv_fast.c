@@ -29,7 +29,7 @@ static void test_depthwise(int number, int act, int parts) {
     const int n = g->n * c * oh * ow, KW = g->dw == 1 && (g->kw == 3 || g->kw == 5) ? g->kw : 0;
     const int S = g->sw <= 2 ? g->sw : 0, J = c / g->groups;
     const ptrdiff_t x_plane = (ptrdiff_t)g->ih * g->iw * V, y_plane = (ptrdiff_t)oh * ow * V;
-    float *x = NEW(float, g->n *c * g->ih * g->iw), *w = NEW(float, c *J * taps);
+    float *x = NEW(float, g->n *c * g->ih * g->iw), *w = NEW(float, c *J *taps);
     float *bias = NEW(float, c), *packed = NEW(float, blocks(c, V) * taps * J * V),
           *y = NEW(float, y_plane *blocks(c, V) * g->n);
     double *want = NEW(double, n), *size = NEW(double, n);
