@@ -61,6 +61,15 @@ typedef struct {
 #define AOT_DW_SPREAD(x, j)                                                                        \
     (J == 2 ? AOT_DW_TURN(x, 2, j) : J == 4 ? AOT_DW_TURN(x, 4, j) : AOT_DW_TURN(x, 8, j))
 #define AOT_DW_GROUP_W(j) const aot_vf w##j = aot_vload(wr + (J > (j) ? (j) : 0) * AOT_VLEN);
+#define AOT_DW_GROUP_WS                                                                            \
+    AOT_DW_GROUP_W(0)                                                                              \
+    AOT_DW_GROUP_W(1)                                                                              \
+    AOT_DW_GROUP_W(2)                                                                              \
+    AOT_DW_GROUP_W(3)                                                                              \
+    AOT_DW_GROUP_W(4)                                                                              \
+    AOT_DW_GROUP_W(5)                                                                              \
+    AOT_DW_GROUP_W(6)                                                                              \
+    AOT_DW_GROUP_W(7)
 #define AOT_DW_GROUP_TAP(p)                                                                        \
     if (!guard || ((p)*s >= lo && (p)*s < hi)) {                                                   \
         const aot_vf v = aot_vload(row + (p)*s * AOT_VLEN);                                        \
@@ -110,10 +119,8 @@ AOT_INLINE void aot_dwconv_f32_tile(float *y, const float *x, const float *w, co
                     AOT_DW_W(0)
                     AOT_DW_EACH(AOT_DW_TAPS1)
                 } else {
-                    AOT_DW_GROUP_W(0)
-                    AOT_DW_GROUP_W(1) AOT_DW_GROUP_W(2) AOT_DW_GROUP_W(3) AOT_DW_GROUP_W(4)
-                        AOT_DW_GROUP_W(5) AOT_DW_GROUP_W(6) AOT_DW_GROUP_W(7)
-                            AOT_DW_EACH(AOT_DW_GROUP_TAP)
+                    AOT_DW_GROUP_WS
+                    AOT_DW_EACH(AOT_DW_GROUP_TAP)
                 }
                 row += d * AOT_VLEN;
                 wr += J * AOT_VLEN;
