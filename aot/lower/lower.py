@@ -405,16 +405,17 @@ def _reorder(
     """
     n, ch, *spatial = value.shape
     kernel = "aot_to_blocked" if to[1].blocked else "aot_from_blocked"
-    block = to[1].block or source[1].block
-    params = c.params(n=n, c=ch, s=int(np.prod(spatial)), elem=value.dtype.nbytes)
+    block, elem = to[1].block or source[1].block, value.dtype.nbytes
+    params = c.params(n=n, c=ch, s=int(np.prod(spatial)), elem=elem)
     by_rows = n == 1 and to[1].blocked and block >= ch and len(spatial) == 2
+    squares = elem == 4 and block == c.vlen and not by_rows
     c.call(
-        kernel,
+        f"{kernel}_32" if squares else kernel,
         to[0],
         source[0],
         params,
-        instance={"V": block},
-        header="aot_reorder.h",
+        instance={} if squares else {"V": block},
+        header="aot_reorder_32.h" if squares else "aot_reorder.h",
         comment=f"layout {source[1]} to {to[1]}",
         rowwise=Rowwise(spatial[0], (0,), kernel=f"{kernel}_row", whole=(1,)) if by_rows else None,
     )

@@ -27,7 +27,7 @@ from aot.tools.emulate import is_native
 from aot.tools.run import Built, open_out, start
 from aot.vendor.find import POINT, backends_of, plain_names
 
-REORDERS = ("aot_to_blocked", "aot_from_blocked")
+REORDERS = tuple(f"aot_{way}_blocked{bits}" for way in ("to", "from") for bits in ("", "_32"))
 ROUNDS = 5
 #: Runs of a round: about this many milliseconds' worth, within these limits.
 ROUND_MS, LEAST, MOST = 250.0, 5, 200

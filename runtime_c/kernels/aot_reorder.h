@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "aot_move.h"
-#include "aot_vtranspose_f32.h"
 
 typedef struct aot_to_blocked_params {
     int32_t n;    /* batch */
@@ -17,58 +16,17 @@ typedef struct aot_to_blocked_params {
 
 typedef aot_to_blocked_params aot_from_blocked_params;
 
-#if AOT_VLEN > 1
-/* The first `end` pixels of a block, a multiple of AOT_VLEN: y [s][AOT_VLEN] from x [lanes][s], y
- * [lanes][s] from x [s][AOT_VLEN]. */
-AOT_INLINE void aot_to_blocked_squares(float *y, const float *x, int32_t s, int lanes,
-                                       int32_t end) {
-    float square[AOT_VLEN * AOT_VLEN] = {0};
-    int32_t i;
-    for (i = 0; i < end; i += AOT_VLEN, x += AOT_VLEN, y += AOT_VLEN * AOT_VLEN) {
-        if (lanes == AOT_VLEN) {
-            aot_vtranspose_f32_copy(y, AOT_VLEN, x, s);
-            continue;
-        }
-        for (int v = 0; v < lanes; ++v) {
-            aot_vstore(square + v * AOT_VLEN, aot_vload(x + (ptrdiff_t)v * s));
-        }
-        aot_vtranspose_f32_copy(y, AOT_VLEN, square, AOT_VLEN);
-    }
-}
-AOT_INLINE void aot_from_blocked_squares(float *y, const float *x, int32_t s, int lanes,
-                                         int32_t end) {
-    float square[AOT_VLEN * AOT_VLEN];
-    int32_t i;
-    for (i = 0; i < end; i += AOT_VLEN, y += AOT_VLEN, x += AOT_VLEN * AOT_VLEN) {
-        if (lanes == AOT_VLEN) {
-            aot_vtranspose_f32_copy(y, s, x, AOT_VLEN);
-            continue;
-        }
-        aot_vtranspose_f32_copy(square, AOT_VLEN, x, AOT_VLEN);
-        for (int v = 0; v < lanes; ++v) {
-            aot_vstore(y + (ptrdiff_t)v * s, aot_vload(square + v * AOT_VLEN));
-        }
-    }
-}
-#endif
-
 /* One channel block: y [s][V] from x [lanes][s]; lanes past `lanes` become zero. */
 AOT_INLINE void aot_to_blocked_one(void *y, const void *x, int32_t s, int lanes, int elem, int V) {
-    const int32_t first = AOT_VLEN > 1 && V == AOT_VLEN && elem == 4 ? s - s % V : 0;
-#if AOT_VLEN > 1
-    if (first > 0) {
-        aot_to_blocked_squares((float *)y, (const float *)x, s, lanes, first);
-    }
-#endif
     if (lanes == V) {
-        for (int32_t i = first; i < s; ++i) {
+        for (int32_t i = 0; i < s; ++i) {
             for (int v = 0; v < V; ++v) {
                 aot_move1(y, (int64_t)i * V + v, x, (int64_t)v * s + i, elem);
             }
         }
         return;
     }
-    for (int32_t i = first; i < s; ++i) {
+    for (int32_t i = 0; i < s; ++i) {
         for (int v = 0; v < lanes; ++v) {
             aot_move1(y, (int64_t)i * V + v, x, (int64_t)v * s + i, elem);
         }
@@ -81,15 +39,9 @@ AOT_INLINE void aot_to_blocked_one(void *y, const void *x, int32_t s, int lanes,
 /* One channel block: y [lanes][s] from x [s][V]. */
 AOT_INLINE void aot_from_blocked_one(void *y, const void *x, int32_t s, int lanes, int elem,
                                      int V) {
-    const int32_t first = AOT_VLEN > 1 && V == AOT_VLEN && elem == 4 ? s - s % V : 0;
-    const int32_t whole = first > 0 ? first : s - s % 16;
-#if AOT_VLEN > 1
-    if (first > 0) {
-        aot_from_blocked_squares((float *)y, (const float *)x, s, lanes, first);
-    }
-#endif
+    const int32_t whole = s - s % 16;
     /* Squares of 16 x V elements stay in the nearest cache while they are transposed. */
-    for (int32_t i = first; i < whole; i += 16) {
+    for (int32_t i = 0; i < whole; i += 16) {
         for (int v = 0; v < lanes; ++v) {
             for (int32_t j = i; j < i + 16; ++j) {
                 aot_move1(y, (int64_t)v * s + j, x, (int64_t)j * V + v, elem);

@@ -8,7 +8,7 @@
 #include "aot_move.h"
 #include "aot_pad.h"
 #include "aot_push_row.h"
-#include "aot_reorder.h"
+#include "aot_reorder_32.h"
 #include "aot_strided_copy.h"
 #include "aot_transpose.h"
 #include "aot_walk.h"
@@ -178,6 +178,14 @@ static void test_reorder(int E, int V) {
         (void)memset(back, 0, (size_t)(plain * E));
         aot_from_blocked(back, y, &p, V);
         same_bytes("plain", back, x, (size_t)(plain * E));
+        if (E == 4 && V == AOT_VLEN) {
+            (void)memset(y, 0xFF, (size_t)(full * E));
+            aot_to_blocked_32(y, x, &p);
+            same_bytes("blocked by squares", y, want, (size_t)(full * E));
+            (void)memset(back, 0, (size_t)(plain * E));
+            aot_from_blocked_32(back, y, &p);
+            same_bytes("plain by squares", back, x, (size_t)(plain * E));
+        }
         check_free();
     }
 }

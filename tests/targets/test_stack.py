@@ -133,6 +133,7 @@ ONLY = {
     **dict.fromkeys(("pool_f32_blocked", "winograd_f32_blocked"), VECTORS),
     **dict.fromkeys(("aot_quantize_s8_blocked", "aot_dequantize_s8_blocked"), VECTORS),
     **dict.fromkeys(("aot_blocked_channels", "aot_channel_gather", "conv_f32_grouped"), VECTORS),
+    **dict.fromkeys(("aot_to_blocked_32", "aot_from_blocked_32"), VECTORS),
 }
 #: Portable kernels that no machine of a family calls, as it has its own.
 REPLACED = {"helium": ("aot_qconv_s8", "aot_qfc_s8")}
