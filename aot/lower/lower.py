@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -408,17 +409,25 @@ def _reorder(
     block, elem = to[1].block or source[1].block, value.dtype.nbytes
     params = c.params(n=n, c=ch, s=int(np.prod(spatial)), elem=elem)
     by_rows = n == 1 and to[1].blocked and block >= ch and len(spatial) == 2
-    squares = elem == 4 and block == c.vlen and not by_rows
+    name, how = _reordering(c, kernel, 0 if by_rows else elem, block)
     c.call(
-        f"{kernel}_32" if squares else kernel,
+        name,
         to[0],
         source[0],
         params,
-        instance={} if squares else {"V": block},
-        header="aot_reorder_32.h" if squares else "aot_reorder.h",
+        **how,
         comment=f"layout {source[1]} to {to[1]}",
         rowwise=Rowwise(spatial[0], (0,), kernel=f"{kernel}_row", whole=(1,)) if by_rows else None,
     )
+
+
+def _reordering(c: Recorder, kernel: str, elem: int, block: int) -> tuple[str, dict[str, Any]]:
+    """The kernel of a reorder of elements of `elem` bytes, with the rest of its call: `kernel`, or
+    its form for vectors where a block of channels is one.
+    """
+    if elem == 4 and block == c.vlen:
+        return f"{kernel}_32", {"header": "aot_reorder_32.h"}
+    return kernel, {"instance": {"V": block}, "header": "aot_reorder.h"}
 
 
 def _finish_outputs(c: Recorder, graph: ir.Graph, states: set[int]) -> list[str]:
@@ -469,14 +478,9 @@ def _fill(c: Recorder, name: str, value: ValueRef) -> None:
         if own.layout.blocked and not same_bytes(value.shape, own.layout, PLAIN):
             n, ch, *spatial = value.shape
             params = c.params(n=n, c=ch, s=int(np.prod(spatial)), elem=value.dtype.nbytes)
-            c.call(
-                "aot_from_blocked",
-                c.write(Handle(name)),
-                c.read(Handle(own.name)),
-                params,
-                instance={"V": own.layout.block},
-                header="aot_reorder.h",
-            )
+            elem, block = value.dtype.nbytes, own.layout.block
+            kernel, how = _reordering(c, "aot_from_blocked", elem, block)
+            c.call(kernel, c.write(Handle(name)), c.read(Handle(own.name)), params, **how)
             return
         source = ValueRef(value.ir, own.layout)
     c.copy(c.write(Handle(name)), c.read(source), c.tensors[name].nbytes)
