@@ -164,7 +164,7 @@ def test_blocked_layouts_are_converted_at_the_borders_only() -> None:
         "aot_k",
         "aot_k",
         "aot_k",
-        "aot_from_blocked",
+        "aot_from_blocked_32",
     ]
     assert program.tensors["r"].layout == blocked(16)
     assert program.tensors[program.outputs[0]].role is Role.OUTPUT

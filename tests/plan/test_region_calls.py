@@ -121,5 +121,5 @@ def test_what_enters_a_region_is_converted_before_its_first_call() -> None:
         ("aot_to_blocked", -1),
         ("aot_v", 0),
         ("aot_w", 0),
-        ("aot_from_blocked", -1),
+        ("aot_from_blocked_32", -1),
     ]
