@@ -228,7 +228,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Array]]
 
 def test_every_row_is_taken_whole(bundle: tuple[Path, list[Array]]) -> None:
     nodes = merged.manifest_of(bundle[0])["nodes"]
-    moves = ("aot_to_blocked", "aot_from_blocked")
+    moves = {f"aot_{way}_blocked{bits}" for way in ("to", "from") for bits in ("", "_32")}
     others = [
         (n["kernel"], n["nodes"])
         for n in nodes
