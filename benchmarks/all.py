@@ -28,6 +28,10 @@ SPEED = (
     "inceptionv3",
     "vgg16",
     "bert_tiny",
+    "light_densenet121",
+    "light_shufflenet",
+    "ultraface_rfb320",
+    "ppocr_v4_det",
 )
 LIGHT_SPEED = ("light_resnet50", "light_squeezenet", "light_shufflenet", "light_densenet121")
 

@@ -80,9 +80,13 @@ def coverage() -> dict[str, tuple[set[str], set[str]]]:
 
 
 def test_every_header_has_a_test() -> None:
-    """A header of assembly for other processors, in which nothing is left here, is included."""
+    """A header of assembly for other processors, in which nothing is left here, is included, or a
+    header that has a test includes it where a processor has the unit.
+    """
     headers = {p.name for p in KERNELS.glob("*.h")}
     found = coverage()
+    texts = [(KERNELS / h).read_text() for h in found if (KERNELS / h).is_file()]
+    headers -= {h for text in texts for h in re.findall(r'#include "(aot_\w+\.h)"', text)}
     hint = "write or extend a runtime_c/tests/test_*.c that includes them and calls their functions"
     assert headers - found.keys() == set(), hint
     assert {h for h, (names, called) in found.items() if names and not called} == set(), hint
