@@ -120,8 +120,8 @@ def table_of(c: Recorder, weights: ValueRef, node: NodeRef, w: Array) -> Array |
     """The transpose of `w` [k, n] in bfloat16, which other nodes read and the bundle has anyhow;
     None where there is none, or where the CPU does not multiply it as it is.
     """
-    turned = node.op_type == "Gemm" and bool(node.attr("transB", 0))
-    shared = turned and SHARED_KEY in weights.ir.metadata_props
+    transposed = node.op_type == "Gemm" and bool(node.attr("transB", 0))
+    shared = transposed and SHARED_KEY in weights.ir.metadata_props
     fits = shared and rounds(c, node, ROUNDED) == "bf16" and w.shape[0] % 2 == 0
     if not fits or float(node.attr("alpha", 1.0)) != 1.0 or not _is_bf16(w):
         return None

@@ -74,7 +74,7 @@ AOT_INLINE void aot_attention_f32_pack_k(float *w, const float *k, int32_t b, in
     const ptrdiff_t row = (ptrdiff_t)p->k_step[2];
 #ifdef AOT_BF16_MADD
     if (WORDS != 0) {
-        aot_bf16_pack_turned(w, k + first * row, p->d, cols, width, row, p->scale);
+        aot_bf16_pack_transposed(w, k + first * row, p->d, cols, width, row, p->scale);
         return;
     }
 #endif

@@ -22,8 +22,8 @@ AOT_INLINE aot_vf aot_bf16_some(const float *x, int32_t n, aot_vf scale) {
 }
 
 /* A panel of columns whose k numbers follow each other, `col` floats from column to column. */
-AOT_INLINE void aot_bf16_pack_turned(float *d, const float *b, int32_t k, int32_t cols,
-                                     int32_t width, ptrdiff_t col, float scale) {
+AOT_INLINE void aot_bf16_pack_transposed(float *d, const float *b, int32_t k, int32_t cols,
+                                         int32_t width, ptrdiff_t col, float scale) {
     const int32_t words = (k + 1) / 2;
     const aot_vf by = aot_vset1(scale);
     int32_t c, t, i;

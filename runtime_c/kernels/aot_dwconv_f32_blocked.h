@@ -52,14 +52,14 @@ typedef struct {
 #define AOT_DW_LANES(J, j) 0 / J *J + j, 1 / J *J + j, 2 / J *J + j, 3 / J *J + j
 #endif
 #if AOT_VLEN > 1 && defined(__clang__)
-#define AOT_DW_TURN(x, J, j) __builtin_shufflevector(x, x, AOT_DW_LANES(J, j))
+#define AOT_DW_SHUFFLE(x, J, j) __builtin_shufflevector(x, x, AOT_DW_LANES(J, j))
 #elif AOT_VLEN > 1
-#define AOT_DW_TURN(x, J, j) __builtin_shuffle(x, (aot_vi){AOT_DW_LANES(J, j)})
+#define AOT_DW_SHUFFLE(x, J, j) __builtin_shuffle(x, (aot_vi){AOT_DW_LANES(J, j)})
 #else
-#define AOT_DW_TURN(x, J, j) (x)
+#define AOT_DW_SHUFFLE(x, J, j) (x)
 #endif
 #define AOT_DW_SPREAD(x, j)                                                                        \
-    (J == 2 ? AOT_DW_TURN(x, 2, j) : J == 4 ? AOT_DW_TURN(x, 4, j) : AOT_DW_TURN(x, 8, j))
+    (J == 2 ? AOT_DW_SHUFFLE(x, 2, j) : J == 4 ? AOT_DW_SHUFFLE(x, 4, j) : AOT_DW_SHUFFLE(x, 8, j))
 #define AOT_DW_GROUP_W(j) const aot_vf w##j = aot_vload(wr + (J > (j) ? (j) : 0) * AOT_VLEN);
 #define AOT_DW_GROUP_WS                                                                            \
     AOT_DW_GROUP_W(0)                                                                              \

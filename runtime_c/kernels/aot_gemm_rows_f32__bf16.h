@@ -73,10 +73,10 @@ AOT_INLINE void aot_gemm_rows_f32__bf16(float *y, const float *x, const void *we
         for (b = 0; b < vecs; b += o) {
             const int32_t left = m - b * AOT_VLEN;
             o = aot_tile_f32_group(b, vecs, O);
-            aot_bf16_pack_turned(panels + (ptrdiff_t)b * AOT_VLEN * words,
-                                 x + (i + b * AOT_VLEN) * (ptrdiff_t)p->x_row, p->k,
-                                 left < o * AOT_VLEN ? left : o * AOT_VLEN, o * AOT_VLEN,
-                                 (ptrdiff_t)p->x_row, 1.0F);
+            aot_bf16_pack_transposed(panels + (ptrdiff_t)b * AOT_VLEN * words,
+                                     x + (i + b * AOT_VLEN) * (ptrdiff_t)p->x_row, p->k,
+                                     left < o * AOT_VLEN ? left : o * AOT_VLEN, o * AOT_VLEN,
+                                     (ptrdiff_t)p->x_row, 1.0F);
         }
         aot_gemm_rows_f32_packed(y + at, w, bias, r != NULL ? r + at : NULL, panels,
                                  panels + (ptrdiff_t)vecs * AOT_VLEN * words, m, p, P, O, ACT, 1);
