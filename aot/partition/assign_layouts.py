@@ -85,16 +85,25 @@ def _portable(match: Match, name: str, layout: Layout, vlen: int) -> Layout:
 def wanted_layouts(
     pattern: Pattern, match: Match, incoming: dict[str, Layout], vlen: int
 ) -> dict[str, Layout]:
-    """The layouts that a match wants by name, PLAIN left out; BackendError if its rule raises."""
+    """The layouts that a match wants by name, PLAIN left out; BackendError if its rule raises, or
+    gives what is no value of the pattern or no layout.
+    """
+    label = f"{pattern.backend}.{pattern.name}: its layout rule"
+    where = f"node {match.root.onnx_name} ({match.root.op_type})"
     try:
-        return pattern.choose_layouts(match, incoming, vlen)
+        wanted = pattern.choose_layouts(match, incoming, vlen)
+        for name, layout in wanted.items():
+            if name not in match.values or not isinstance(layout, Layout):
+                what = f"{label} gives {name!r} the layout {layout!r}"
+                known = f"the pattern's values are {', '.join(match.values)}; each may get a Layout"
+                raise BackendError(what, where, known)
+        return wanted
     except AotError:
         raise
     except Exception as error:
         raise BackendError(
-            f"{pattern.backend}.{pattern.name}: its layout rule raised "
-            f"{type(error).__name__}: {error}",
-            f"node {match.root.onnx_name} ({match.root.op_type})",
+            f"{label} raised {type(error).__name__}: {error}",
+            where,
             "this is a defect of the backend, not of the model",
         ) from error
 

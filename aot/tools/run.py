@@ -221,13 +221,20 @@ def start(
             text = explain_fault(text, program, built.out / "bundle" / "src")
 
         def traced(place: str) -> None:
-            if not suffix:  # else this is the trace program
+            if "--trace" not in arguments:  # else this was the trace
                 build(built.out, f"{built.name}-trace")
                 trace = os.path.relpath(place, folder or Path())
-                start(built, [*arguments, "--trace", trace], "-trace", folder)
+                start(built, [*_unmeasured(arguments), "--trace", trace], "-trace", folder)
 
         raise AotError(text, *of_vendor(built.manifest, built.out, done.stderr, traced))
     return done.stdout
+
+
+def _unmeasured(arguments: Sequence[str]) -> list[str]:
+    """Pairs of a program's option and its value, without those of measurements."""
+    pairs = zip(arguments[::2], arguments[1::2], strict=False)
+    measures = ("--repeat", "--warmup", "--profile", "--report")
+    return [word for pair in pairs if pair[0] not in measures for word in pair]
 
 
 def execute(built: Built, arrays: Sequence[Array], trace: Path | None = None) -> list[Array]:

@@ -13,12 +13,12 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from aot.errors import BackendError, PatternWarning
+from aot.errors import BackendError, PatternWarning, UsageError, meant
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import DType
 from aot.ir.layout import Layout
@@ -321,6 +321,13 @@ class BackendOptions:
     requant: str = "onnx"
     machine: str = ""
 
+    def only(self, backend: str, known: Collection[str] = ()) -> None:
+        """Raise UsageError for the first option that is none of those `known` of `backend`."""
+        for key in (k for k in self.options if k not in known):
+            hint = f"known: {', '.join(known)}" if known else f"{backend} has no options"
+            where = f"--backend-option {backend}.{key}"
+            raise UsageError(f"{backend} has no option {key!r}", where, meant(key, known, hint))
+
 
 @dataclass(slots=True, eq=False)
 class Backend:
@@ -428,8 +435,10 @@ class Backend:
         """Add the pattern of a `graph` that was built from `OP` and `wildcard`.
 
         The functions are those that the decorators of a pattern take, `outputs` the names of the
-        root's results.
+        root's results. Raises BackendError if the backend has a pattern of this name.
         """
+        if name in (p.name for p in self.patterns):
+            raise BackendError(f"{self.name}.{name}: two patterns have this name")
         made = Pattern(name, graph, self.name, outputs, folder=self.folder, header=self.header)
         made._checks, made._cases = [*checks], [cases] if cases else []
         made._lower, made._layouts, made._cost = lower, layouts, cost

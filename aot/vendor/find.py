@@ -179,9 +179,8 @@ def _configured(backend: Backend, config: str, options: Options | None) -> Backe
         # An option that nobody reads is a typing error, or meant for another vendor.
         if config:
             raise UsageError(f"--backend {backend.name}:{config}: it has no configurations")
-        if own:
-            key = next(iter(own))
-            raise UsageError(f"--backend-option {backend.name}.{key}: it has no options")
+        spaces = any(len(p.points()) > 1 for p in backend.patterns)
+        BackendOptions(options=own).only(backend.name, (POINT,) * spaces)
         return backend
     if options is None:
         return _given(

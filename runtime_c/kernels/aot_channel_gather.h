@@ -8,7 +8,7 @@
 #include "aot_move.h"
 #include "aot_vtranspose_f32.h"
 
-#define AOT_CHANNEL_GATHER_LANES 16
+#define AOT_CHANNEL_GATHER_LANES 16 /* lanes of a block that are copied together */
 
 typedef struct aot_channel_gather_params {
     int32_t n;      /* batch */
@@ -37,8 +37,8 @@ AOT_INLINE void aot_channel_gather_squares(float *y, const float *x, const int64
 #endif
 
 /* y [n][ceil(c/V)][s][V] = channels table[0..c) of x [n][*][s][V] or, with XV 1 instead of V, of a
-   plain x [n][*][s]; pad lanes of y repeat the last channel. Elements of E bytes, any type; V at
-   most 16. Not in place. */
+   plain x [n][*][s]; pad lanes of y repeat the last channel. Elements of E bytes, any type. Not in
+   place. */
 AOT_INLINE void aot_channel_gather(void *y, const void *x, const int32_t *table,
                                    const aot_channel_gather_params *p, int E, int V, int XV) {
     const int64_t s = p->s;
@@ -46,19 +46,24 @@ AOT_INLINE void aot_channel_gather(void *y, const void *x, const int32_t *table,
     const int32_t first = squares ? p->s - p->s % V : 0;
     for (int32_t n = 0; n < p->n; ++n, x = aot_move_from(x, (int64_t)p->x_step * E)) {
         for (int32_t c = 0; c < p->c; c += V, y = aot_move_at(y, s * V * E)) {
-            int64_t from[AOT_CHANNEL_GATHER_LANES];
-            for (int l = 0; l < V; ++l) {
-                const int32_t k = table[c + l < p->c ? c + l : p->c - 1];
-                from[l] = (k - k % XV) * s + k % XV;
-            }
+            for (int lane = 0; lane < V; lane += AOT_CHANNEL_GATHER_LANES) {
+                const int left = V - lane;
+                const int lanes = left < AOT_CHANNEL_GATHER_LANES ? left : AOT_CHANNEL_GATHER_LANES;
+                int64_t from[AOT_CHANNEL_GATHER_LANES];
+                for (int l = 0; l < lanes; ++l) {
+                    const int32_t k = table[c + lane + l < p->c ? c + lane + l : p->c - 1];
+                    from[l] = (k - k % XV) * s + k % XV;
+                }
 #if AOT_VLEN > 1
-            if (first > 0) {
-                aot_channel_gather_squares((float *)y, (const float *)x, from, first);
-            }
+                if (first > 0) {
+                    aot_channel_gather_squares((float *)y, (const float *)x, from, first);
+                }
 #endif
-            for (int32_t i = first; i < p->s; ++i) {
-                for (int l = 0; l < V; ++l) {
-                    aot_move1(y, (int64_t)i * V + l, x, from[l] + (int64_t)i * XV, E);
+                for (int32_t i = first; i < p->s; ++i) {
+                    for (int l = 0; l < lanes; ++l) {
+                        const int64_t at = from[l] + (int64_t)i * XV;
+                        aot_move1(y, (int64_t)i * V + lane + l, x, at, E);
+                    }
                 }
             }
         }

@@ -261,6 +261,7 @@ int main(void) {
             test_pad(E, mode);
         }
         test_transpose(E);
+        test_channels(E, 40);
         for (int V = 1; V <= 16; V *= V == 1 ? 4 : 2) {
             test_reorder(E, V);
             test_channels(E, V);

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import inliner
@@ -171,5 +172,7 @@ def _floats_off(got: Array, want: Array, slack: float, fast: bool, error: float)
         limit = slack * (rtol * np.abs(w) + of_max * top + atol) + error
         near = finite & (np.abs(g - w) <= limit)
         # Next to the type's largest number the last step may round to infinity.
-        bad: Array = ~(same | near)
+        lower = np.minimum(np.abs(g), np.abs(w))
+        most = float(ml_dtypes.finfo(want.dtype).max) - slack * (rtol * lower + of_max * top)
+        bad: Array = ~(same | near | ((g * w > 0) & (lower >= most)))
     return bad

@@ -144,6 +144,9 @@ def test_differences() -> None:
     assert difference(one, one * np.float32("nan")) and difference(one, one.astype(np.float64))
     quantised = np.array([1, 2], np.int8)
     assert difference(quantised, quantised + 1) and not difference(quantised, quantised + 1, 1.0)
+    most, endless = np.full(2, 3.4e38, np.float32), np.full(2, np.inf, np.float32)
+    assert not difference(endless, most) and difference(endless, most / 2)
+    assert difference(endless, -most)
 
 
 def test_a_decision_that_hangs_by_a_thread_is_not_drawn() -> None:

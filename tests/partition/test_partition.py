@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -156,7 +158,7 @@ def lowered(backend: Backend):
 def test_blocked_layouts_are_converted_at_the_borders_only() -> None:
     backend = small_backend()
     for p in backend.patterns:
-        p.layouts(lambda m, incoming, v: {n: blocked(v) for n in ("x", "y", "r")})
+        p.layouts(lambda m, incoming, v: {n: blocked(v) for n in {"x", "y", "r"} & m.values.keys()})
     program = lowered(backend)
     check_program(program)
     assert [c.kernel for c in program.calls] == [
@@ -201,6 +203,15 @@ def test_a_raising_layout_rule_is_the_backends_fault() -> None:
     with pytest.raises(BackendError, match=r"c\.conv: its layout rule raised KeyError") as caught:
         lowered(backend)
     assert "n0_Conv (Conv)" in caught.value.where
+
+
+@pytest.mark.parametrize(("name", "layout"), [("weights", PLAIN), ("x", "NC16")])
+def test_a_layout_rule_gives_layouts_to_the_values_of_its_pattern(name: str, layout: Any) -> None:
+    backend = small_backend()
+    backend.patterns[1].layouts(lambda m, incoming, v: {name: layout})
+    with pytest.raises(BackendError, match=f"c.conv: its layout rule gives '{name}'") as caught:
+        lowered(backend)
+    assert caught.value.hint.startswith("the pattern's values are x, w, y;")
 
 
 def test_the_checker_rejects_a_read_before_a_write() -> None:

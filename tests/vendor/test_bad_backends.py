@@ -19,6 +19,7 @@ from aot.errors import BackendError
 from aot.vendor import find
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.limits import Limits, Speed
+from aot.vendor.pattern import OP, wildcard
 from graphs import model
 
 Make = Callable[[], Backend]
@@ -275,6 +276,14 @@ def test_a_package_that_gives_no_backend_is_named(
     with pytest.raises(BackendError) as caught:
         find.find_backend(entry.name)
     assert said in caught.value.what
+
+
+def test_two_patterns_of_one_name_are_refused() -> None:
+    """Messages, `--keep` and files of `aotc tune` name patterns."""
+    backend = Backend("acme")
+    backend.declare("relu", OP.Relu(wildcard("x")))
+    with pytest.raises(BackendError, match=r"acme\.relu: two patterns have this name"):
+        backend.declare("relu", OP.Neg(wildcard("x")))
 
 
 @pytest.mark.parametrize("name", ["acme", "dnnl"])

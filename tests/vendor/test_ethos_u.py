@@ -20,7 +20,7 @@ from aot.api import compile_to
 from aot.cli import main as aotc
 from aot.errors import AotError, UsageError
 from aot.options import Options
-from aot.tools.run import execute, open_out
+from aot.tools.run import execute, open_out, timed
 from aot.vendor.ethos_u import backend, configs
 from aot.vendor.ethos_u.tflite import Network
 from aot.vendor.ethos_u.vela import VelaError, worker
@@ -174,9 +174,10 @@ def test_whose_driver_runs_a_region(tmp_path: Path, capsys: pytest.CaptureFixtur
     begin = {r["region"]: r["nodes"][0] for r in reversed(merged.manifest_of(out)["nodes"])}
     for npu, fails, region in (("0/8", "", 0), ("", "2", 1)):
         built(out, f"-DAOT_ETHOS_U_STANDIN_NPU={npu}", f"-DAOT_ETHOS_U_STANDIN_FAIL={fails}")
-        with pytest.raises(AotError, match="a vendor library reported an error") as caught:
-            execute(open_out(out), x)
-        assert caught.value.where == f"ethos_u (region that begins at {begin[region]})"
+        for run in (execute, lambda net, arrays: timed(net, 1, 0, arrays)):
+            with pytest.raises(AotError, match="a vendor library reported an error") as caught:
+                run(open_out(out), x)
+            assert caught.value.where == f"ethos_u (region that begins at {begin[region]})"
         assert f"`cmake -DAOT_ETHOS_U=OFF {out}`" in caught.value.hint
     (root / "lib").mkdir(parents=True)
     (root / "driver.c").write_text(DRIVER)

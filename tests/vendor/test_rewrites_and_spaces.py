@@ -163,6 +163,11 @@ def test_a_user_prefers_a_point_of_a_space(
     words = ["explain", source, "--backend", "slow", "--backend-option", "slow.point=3"]
     assert main(words) == 2
     assert "slow.point=3: a number from 0 to 2" in capsys.readouterr().err
+    for vendor, known in (("slow", "known: point"), ("cblas", "cblas has no options")):
+        words = ["explain", source, "--backend", vendor, "--backend-option", f"{vendor}.typo=1"]
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert f"{vendor} has no option 'typo'" in said and known in said
 
 
 def test_a_space_without_a_point_or_with_too_many_is_refused() -> None:

@@ -134,13 +134,8 @@ def options_of(said: BackendOptions) -> AccelOptions:
     Raises UsageError for a key or a value that the compiler does not have.
     """
     given: Mapping[str, str] = said.options
+    said.only(NAME, CHOICES)
     for key, value in given.items():
-        if key not in CHOICES:
-            raise UsageError(
-                f"accel_sim has no option {key!r}",
-                "--backend-option",
-                f"known: {', '.join(CHOICES)}",
-            )
         if value not in CHOICES[key]:
             raise UsageError(f"accel_sim.{key}={value}: not one of {', '.join(CHOICES[key])}")
     return AccelOptions(

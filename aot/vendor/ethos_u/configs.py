@@ -120,8 +120,7 @@ def configured(said: BackendOptions) -> Npu:
     Raises UsageError for what does not exist, and where Vela is missing.
     """
     given: Mapping[str, str] = said.options
-    for key in given:
-        _choose("ethos_u has no option: ", key, ("system", "memory", "ini"))
+    said.only("ethos_u", ("system", "memory", "ini"))
     name = _choose("ethos_u:", said.config or DEFAULT, NAMES)
     npu = named(name, _read(given["ini"]) if "ini" in given else vela_ini())
     system = _section(npu, "System_Config", "system", given.get("system", npu.system))

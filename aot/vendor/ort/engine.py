@@ -166,9 +166,7 @@ def configure(said: BackendOptions) -> Backend:
 
     Raises UsageError for what is no operator, and for options.
     """
-    if said.options:
-        key = next(iter(said.options))
-        raise UsageError(f"--backend-option ort.{key}: it has no options")
+    said.only(NAME)
     names = said.config.split("+") if said.config else OTHERS
     for name in names:
         domain, _, op_type = name.rpartition(".")
