@@ -80,9 +80,10 @@ def weights_of(m: Match) -> Weights:
     scale = w.scale.reshape(-1).astype(np.float32)
     # The weights of a ConvTranspose have the output channels of one group only.
     groups = int(node.attr("group", 1)) if node.op_type == "ConvTranspose" else 1
-    parts = data.reshape(len(data), groups, -1, *data.shape[2:]).swapaxes(0, 1)
-    whole = np.ascontiguousarray(parts).reshape(-1, *parts.shape[2:]) if groups > 1 else data
-    return Weights(whole, np.tile(scale, groups) if scale.size > 1 else scale)
+    if groups > 1:
+        parts = data.reshape(len(data), groups, -1, *data.shape[2:]).swapaxes(0, 1)
+        data = np.ascontiguousarray(parts).reshape(-1, *parts.shape[2:])
+    return Weights(data, np.tile(scale, groups) if scale.size > 1 else scale)
 
 
 def weights_known(m: Match) -> Iterator[tuple[bool, str]]:
@@ -278,7 +279,8 @@ class QuantisedProduct:
         names = ["x", *["c"] * stored_between(m), *["r"] * ("r" in m.values), "y"]
         convolves = product_node(m).op_type in CONVOLUTIONS
         fits = yield from all_hold(window_fits(m) if convolves else dense_fits(m))
-        yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
+        full = 0 not in m.x.shape + m.y.shape
+        yield full, f"an empty tensor {list(m.x.shape)}"
         yield m.y.shape == product_shape(m), "an operand that adds axes"
         if "r" in m.values:
             yield same_shapes(m, m.r)
@@ -287,7 +289,7 @@ class QuantisedProduct:
             yield from constant_bounds(m, mark)
         ready = yield from all_hold([*known(m, *names, types=types), *weights_known(m)])
         # `of` computes with the constants that were checked until here.
-        if not (fits and ready):
+        if not (fits and ready and full):
             return
         reasons = [k.why for rq in rqs if (k := QuantisedProduct.of(m, rq)).why]
         yield not reasons, reasons[0] if reasons else ""
