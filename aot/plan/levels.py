@@ -65,6 +65,6 @@ def check_alike(first: Level, others: tuple[Level, ...]) -> None:
 
 
 def _ends(program: Program) -> list[tuple[str, tuple[int, ...], DType]]:
-    """(name, shape, dtype) of inputs and outputs as callers see them."""
+    """(the model's name, shape, dtype) of inputs and outputs as callers see them."""
     tensors = [program.tensors[n] for n in (*program.inputs, *program.outputs)]
-    return [(t.name, t.shape, t.dtype) for t in tensors]
+    return [(t.onnx_name or t.name, t.shape, t.dtype) for t in tensors]
