@@ -174,30 +174,32 @@ AOT_INLINE AOT_VM_F AOT_VM(gelu)(AOT_VM_F x) {
     return AOT_VM(select)(AOT_VM(lt)(x, AOT_VM(set1)(0.0F)), x * e, x - m * e);
 }
 
-/* x / (1 + exp(-a * x)), where exp need not reach below the normal range. */
-AOT_INLINE AOT_VM_F AOT_VM(silu)(AOT_VM_F x, AOT_VM_F a) {
-    const AOT_VM_F z = x * -a, top = AOT_VM(set1)(87.0F);
-    AOT_VM_F r = AOT_VM(max)(AOT_VM(set1)(-88.0F), AOT_VM(min)(top, z));
-    AOT_VM_F t = r * 1.44269504F + AOT_VM_MAGIC, p;
-    const AOT_VM_F n = t - AOT_VM_MAGIC;
-    r = r - n * 0.693359375F;
-    r = r - n * -2.12194440e-4F;
-    /* As in exp_parts; 2^n fits one exponent field, and is 0 for the least n. */
-    p = 0.00138189388F * r + 0.00836870354F;
-    p = p * r + 0.0416682884F;
-    p = p * r + 0.166665211F;
-    p = p * r + 0.49999994F;
-    p = p * (r * r) + r + 1.0F;
-    t = AOT_VM(frombits)(
-        (AOT_VM_I)(((AOT_VM_U)AOT_VM(bits)(t) - (UINT32_C(0x4B400000) - 127U)) << 23));
-    /* Far below zero the result is a zero, of -infinity NaN. */
-    return AOT_VM(select)(AOT_VM(lt)(top, z), x * 0.0F, x / (1.0F + p * t));
+/* x / (1 + 2^u): a zero for u from 127.5 on, NaN for x = -infinity there. */
+AOT_INLINE AOT_VM_F AOT_VM(over_exp2)(AOT_VM_F x, AOT_VM_F u) {
+    /* The exponent field of 2^n are the low bits of t: 0 of zero, 255 of infinity. */
+    const float magic = AOT_VM_MAGIC + 127.0F;
+    AOT_VM_F t, p;
+    u = AOT_VM(max)(AOT_VM(set1)(-127.0F), AOT_VM(min)(AOT_VM(set1)(128.0F), u));
+    t = u + magic;
+    u = u - (t - magic);
+    /* 2^u on -1/2..1/2, error 2^-23. */
+    p = 0.0013269406F * u + 0.009671294F;
+    p = p * u + 0.055507112F;
+    p = p * u + 0.24022247F;
+    p = p * u + 0.693147F;
+    p = p * u + 1.0F;
+    t = AOT_VM(frombits)((AOT_VM_I)((AOT_VM_U)AOT_VM(bits)(t) << 23));
+    return x / (1.0F + p * t);
 }
 
-/* x * (1 + tanh(u)) / 2 = x / (1 + exp(-2 u)). */
+/* x / (1 + exp(-a * x)): errs by 2^-23 and 2^-24 |a * x|. */
+AOT_INLINE AOT_VM_F AOT_VM(silu)(AOT_VM_F x, AOT_VM_F a) {
+    return AOT_VM(over_exp2)(x, x * (a * -1.44269504F));
+}
+
+/* x * (1 + tanh(v)) / 2 = x / (1 + exp(-2 v)). */
 AOT_INLINE AOT_VM_F AOT_VM(gelu_tanh)(AOT_VM_F x) {
-    const AOT_VM_F twice = x * (-1.59576912F - 0.0713548162F * (x * x));
-    return x / (1.0F + AOT_VM(exp)(twice));
+    return AOT_VM(over_exp2)(x, x * (-2.3022082F - 0.10294324F * (x * x)));
 }
 
 /* x * tanh(softplus(x)) = x * n / (n + 2), n = e^x (e^x + 2). */
