@@ -27,6 +27,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from aot.ops import conv_plan as plan  # noqa: E402
 from aot.ops.conv_plan import ConvShape, KernelCall  # noqa: E402
+from aot.ops.conv_winograd import ERROR, choices, plan_winograd  # noqa: E402
 from aot.vendor.activations import Act  # noqa: E402
 from kernel_harness import MARCH, RUNTIME, Library, aligned  # noqa: E402
 
@@ -80,9 +81,8 @@ def planners(s: ConvShape) -> list[tuple[str, Callable[..., KernelCall]]]:
     if s.ic < 8:
         return [("plain", plan.plan_plain)]
     found: list[tuple[str, Callable[..., KernelCall]]] = [("direct", plan.plan_blocked)]
-    if s.kh == 3 and s.sh == 1:
-        for m in (2, 4):
-            found.append((f"F({m},3)", lambda *a, m=m: plan.plan_winograd(*a, m=m)))
+    for t in choices(s, 16, ERROR):
+        found.append((f"Winograd, {t} points", lambda *a, t=t: plan_winograd(*a, points=t)))
     return found
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import ConvShape, KernelCall
+from aot.ops.conv_winograd import plan_winograd
 from aot.vendor.activations import Act
 from kernel_harness import Library, blocked, exact, fresh, unblocked
 
@@ -51,8 +52,8 @@ def layers(v: int) -> Iterator[Ranged]:
             yield Ranged(s, plan.plan_plain if i % 2 else few, 1, v if i % 2 else 1)
         deep = replace(s, ic=19, oc=19, groups=19)
         yield Ranged(deep, plan.plan_depthwise, v, v, residual=False)
-    for m in (2, 4, 6):
-        yield Ranged(shapes[0], partial(plan.plan_winograd, m=m), v, v, step=m)
+    for t in (4, 6, 8):
+        yield Ranged(shapes[0], partial(plan_winograd, points=t), v, v, step=t - 2)
 
 
 def rows_read(s: ConvShape, y0: int, y1: int, step: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64
 from aot.ir.layout import PLAIN, Layout, blocked
 from aot.ir.operators import AUTO_PAD, AtLeast, Linear, ShapeOf, Window, operator
-from aot.ops import conv_plan as plan
+from aot.ops import conv_plan as plan, conv_winograd as winograd
 from aot.ops.conv_bf16 import costs, plan_rounded
 from aot.ops.conv_grouped import pixel_vectors, plan_grouped
 from aot.ops.conv_plan import ConvShape, KernelCall
@@ -175,12 +175,13 @@ def plan_of(m: Match, node: NodeRef, act: Act, c: Recorder) -> KernelCall:
     rounded, exact = costs(s, c.vlen) if halves else (1.0, 1.0)
     # Winograd rounds differently, and its weights and tiles take more memory.
     if c.accuracy != "strict" and c.objective not in ("ram", "flash"):
-        narrow_sum = s.ic <= plan.EXACT_CHANNELS
-        sizes = (2, 4, 6) if c.accuracy == "fast" else (2,) if narrow_sum else (2, 4)
+        first = s.ic * s.kh * s.kw <= winograd.EXACT_PRODUCTS
+        error = winograd.FIRST_ERROR if first else winograd.ERROR
+        error = winograd.ANY_ERROR if c.accuracy == "fast" else error
         direct = rounded / exact
-        outputs = 0 if y_plain else plan.winograd_outputs(s, c.vlen, sizes, c.price, direct)
-        if outputs:
-            return plan.plan_winograd(s, w, b, c.vlen, act, outputs)
+        points = 0 if y_plain else winograd.choice(s, c.vlen, error, c.price, direct)
+        if points:
+            return winograd.plan_winograd(s, w, b, c.vlen, act, points)
     call = plan.plan_blocked(s, w, b, c.vlen, act, y_plain)
     return (plan_rounded(s, w, call, c.vlen) if halves else None) or call
 

@@ -111,35 +111,38 @@ def pack_depthwise(w: Array, lanes: int) -> Array:
     return np.ascontiguousarray(out.reshape(blocks, lanes, -1, kh, kw).transpose(0, 3, 4, 2, 1))
 
 
-def _interpolation(points: Sequence[float]) -> Array:
-    """G [points + 1, 3], the transform of the taps of a row for `points` and infinity: by Lagrange,
-    the powers of a point by the product of its distances from the others; the kernel has the sign
-    of point 0.
+def _interpolation(points: Sequence[float], taps: int) -> Array:
+    """G [points + 1, taps], the transform of the taps of a row for `points` and infinity: by
+    Lagrange, the powers of a point by the product of its distances from the others; the kernel has
+    the sign of point 0.
     """
     rows = []
     for p in points:
         product = float(np.prod([p - q for q in points if q != p]))
-        rows.append([p**k / (product if p else abs(product)) for k in range(3)])
-    return np.array([*rows, [0, 0, 1]])
+        rows.append([p**k / (product if p else abs(product)) for k in range(taps)])
+    return np.array([*rows, [0] * (taps - 1) + [1]])
 
 
-# The points of F(m,3) by m, as the kernel has them.
+# The finite points of Winograd's algorithm by the number of all points, as the kernel has them.
 _POINTS = {
-    2: (0, 1, -1),
-    4: (0, 0.625, -0.625, 1.5, -1.5),
-    6: (0, 1, -1, 2, -2, 0.5, -0.5),
+    4: (0, 1, -1),
+    6: (0, 0.625, -0.625, 1.5, -1.5),
+    8: (0, 1, -1, 2, -2, 0.5, -0.5),
 }
 
 
-def pack_winograd(w: Array, m: int, lanes: int, panel: int) -> Array:
-    """Transformed weights of F(m,3): panels [(m+2)^2][ic][o * v] of w [oc, ic, 3, 3].
+def pack_winograd(w: Array, points: int, lanes: int, panel: int) -> Array:
+    """Transformed weights for `points` points per axis whose window is not 1: panels [points of
+    both axes][ic][o * v] of w [oc, ic, kh, kw].
 
     The transform is computed in float64 and rounded once.
     """
-    g = _interpolation(_POINTS[m])
-    oc, ic = w.shape[:2]
-    taps = np.ascontiguousarray(w.transpose(2, 3, 1, 0), np.float64).reshape(3, 3, ic * oc)
+    oc, ic, kh, kw = w.shape
+    down, right = (
+        _interpolation(_POINTS[points], k) if k > 1 else np.ones((1, 1)) for k in (kh, kw)
+    )
+    taps = np.ascontiguousarray(w.transpose(2, 3, 1, 0), np.float64).reshape(kh, kw, ic * oc)
     # Sums of a few rows: NumPy's matrix product would wake its threads for nothing.
-    columns = [sum(c * taps[k] for k, c in enumerate(row) if c) for row in g]
-    u = np.stack([sum(c * t[k] for k, c in enumerate(row) if c) for t in columns for row in g])
+    columns = [sum(c * taps[k] for k, c in enumerate(row) if c) for row in down]
+    u = np.stack([sum(c * t[k] for k, c in enumerate(row) if c) for t in columns for row in right])
     return pack_gemm(u.astype(np.float32).reshape(-1, oc), lanes, panel)

@@ -66,6 +66,17 @@ class ConvShape:
         each = self.ic // self.groups
         return self.ic == self.oc and each in (2, 4, 8) and each < vlen
 
+    def winograd_tile(self, points: int) -> tuple[int, int]:
+        """Rows and columns of results of a tile of Winograd's algorithm with `points` points along
+        each axis whose window is longer than 1; 0 stands for another algorithm: single results.
+        """
+        down, right = (points - k + 1 if points and k > 1 else 1 for k in (self.kh, self.kw))
+        return down, right
+
+    def winograd_points(self, points: int) -> int:
+        """Products of such a tile."""
+        return (points if self.kh > 1 else 1) * (points if self.kw > 1 else 1)
+
     @property
     def fields(self) -> Fields:
         """The sizes as the kernels' parameters, in the order of the C structs."""
@@ -126,7 +137,7 @@ def choose_tile(vlen: int, pixels: int, blocks: int, depth: int) -> tuple[int, i
     return min(TILES[vlen], key=lambda t: tile_cost(t[0], t[1], pixels, blocks, depth, vlen))
 
 
-def _strides(sizes: ConvShape, vlen: int, x_plain: bool, y_plain: bool = False) -> Fields:
+def strides(sizes: ConvShape, vlen: int, x_plain: bool, y_plain: bool = False) -> Fields:
     """The steps, in floats, between rows, planes and batches of input and result, as C parameters.
 
     A plain tensor has one channel in a plane, a blocked one `vlen`.
@@ -193,15 +204,17 @@ def conv_splits(sizes: ConvShape, call: KernelCall, vlen: int) -> tuple[Split, .
     if call.splits:
         return call.splits
     depthwise, lanes = "dwconv" in call.kernel, call.instance.get("YV", vlen)
-    rows = Split.rows(sizes.oh, *[4] * (not depthwise), tile=call.instance.get("M", 1))
+    points = call.instance.get("T", 0)
+    tile, _ = sizes.winograd_tile(points)
+    rows = Split.rows(sizes.oh, *[4] * (not depthwise), tile=tile)
     # A panel would need channels of its own group alone, to which no constant step leads.
     if sizes.groups > 1 and not depthwise:
         return (rows,)
     panel = call.instance.get("O", 1) * vlen
     plane = 4 * sizes.oh * sizes.ow * lanes * (panel // lanes)
     weights = 4 * panel * sizes.kh * sizes.kw * call.instance.get("J", sizes.ic)
-    if "M" in call.instance:
-        weights = 4 * panel * (call.instance["M"] + 2) ** 2 * sizes.ic
+    if points:
+        weights = 4 * panel * sizes.winograd_points(points) * sizes.ic
     moves = [(0, plane), (2, weights), (3, 4 * panel)]
     moves.append((1, 4 * sizes.ih * sizes.iw * vlen) if depthwise else (4, plane))
     panels = Split.pieces("oc", sizes.oc, moves, panel)
@@ -220,7 +233,7 @@ def plan_blocked(
     if sizes.groups > 1:  # a panel that touches two groups computes zeros
         while o > 1 and (sizes.oc // sizes.groups) % (o * vlen):
             o //= 2
-    fields = {**sizes.fields, "groups": sizes.groups, **_strides(sizes, vlen, False, y_plain)}
+    fields = {**sizes.fields, "groups": sizes.groups, **strides(sizes, vlen, False, y_plain)}
     fields |= act_fields(act)
     return KernelCall(
         "aot_conv_f32_blocked",
@@ -252,7 +265,7 @@ def plan_plain(
         "aot_conv_f32_plain",
         pack.pack_plain(w, vlen, o),
         pack.pack_bias(b, sizes.oc, vlen),
-        {**sizes.fields, **_strides(sizes, vlen, True, y_plain), **act_fields(act)},
+        {**sizes.fields, **strides(sizes, vlen, True, y_plain), **act_fields(act)},
         {"P": p, "O": o, "RUN": run, "YV": 1 if y_plain else vlen, "ACT": act.after},
         4 * sizes.ic * sizes.kh * width if padded else 0,
     )
@@ -265,7 +278,7 @@ def plan_depthwise(
 
     `w` is [c, channels of a group, kh, kw]. The kernel adds no residual.
     """
-    fields = {**sizes.fields, **_strides(sizes, vlen, False), **act_fields(act)}
+    fields = {**sizes.fields, **strides(sizes, vlen, False), **act_fields(act)}
     instance = {
         "KW": sizes.kw if sizes.kw in (3, 5) and sizes.dw == 1 and sizes.depthwise else 0,
         "S": sizes.sw if sizes.sw in (1, 2) else 0,
@@ -274,85 +287,6 @@ def plan_depthwise(
     }
     weights, bias = pack.pack_depthwise(w, vlen), pack.pack_bias(b, sizes.oc, vlen)
     return KernelCall("aot_dwconv_f32_blocked", weights, bias, fields, instance)
-
-
-# Up to here F(4,3) errs three times as much as onnxruntime, F(2,3) as much. These are the first
-# layers of a network, whose errors all others amplify.
-EXACT_CHANNELS = 64
-WINOGRAD_SCRATCH = 1 << 19  # bytes: what a block of tiles may take (it lives in L2)
-
-
-def winograd_tiles(sizes: ConvShape, m: int, panel: int, vlen: int) -> int:
-    """How many tiles are transformed together: a multiple of 14 that fits the scratch, or all of
-    them.
-
-    `m` is the side of a tile's results; `panel` counts vectors of output channels at a time.
-    """
-    total = ceil_div(sizes.oh, m) * ceil_div(sizes.ow, m)
-    each = 4 * (m + 2) ** 2 * vlen * (ceil_div(sizes.ic, vlen) + panel)
-    share = min(WINOGRAD_SCRATCH, sizes.n * (sizes.ic + sizes.oc) * sizes.oh * sizes.ow * 4)
-    fits = max(7, share // each)
-    if total <= fits:
-        return total
-    blocks = ceil_div(total, fits // 14 * 14 or fits)
-    even = ceil_div(total, blocks)
-    return min(fits, ceil_div(even, 14) * 14) if fits >= 14 else even
-
-
-def winograd_outputs(
-    conv: ConvShape,
-    vlen: int,
-    sizes: tuple[int, ...] = (2, 4),
-    price: float = 0.0,
-    products: float = 1.0,
-) -> int:
-    """The M of `sizes` whose F(M,3) is estimated to beat the direct kernel, 0 if none is.
-
-    Costs in cycles: register tiles, transforms (10 per vector), and the time that weights which are
-    not in a cache take to arrive (8 bytes per cycle) and `price` cycles for each byte of them;
-    F(M,3) has more weights. The time keeps ResNet-50's at 133 instead of 201 MB, as fast within
-    1 %. The direct kernel takes `products` of its estimate.
-    """
-    fits = conv.kh == conv.kw == 3 and conv.sh == conv.sw == conv.dh == conv.dw == 1
-    if not fits or conv.groups > 1 or vlen == 1 or max(conv.pt, conv.pl) > 2:
-        return 0
-    planes, vecs = ceil_div(conv.ic, vlen), ceil_div(conv.oc, vlen)
-
-    def cost(points: int, pixels: int, depth: int, transforms: int) -> float:
-        """Estimated cycles of `points` products over `pixels` pixels, of transforms, and loading
-        weights.
-        """
-        tile = choose_tile(vlen, pixels, vecs, depth)
-        products = points * tile_cost(*tile, pixels, vecs, depth, vlen)
-        weights = points * depth * vecs * vlen * 4
-        return products + 10 * transforms + weights * (1 / 8 + price)
-
-    costs = {0: products * cost(1, conv.oh * conv.ow, 9 * conv.ic, 0)}
-    for m in sizes:
-        tiles, points = ceil_div(conv.oh, m) * ceil_div(conv.ow, m), (m + 2) ** 2
-        # The estimate is rough and F(M,3) needs more memory, so it has to be clearly ahead.
-        costs[m] = 1.1 * cost(points, tiles, conv.ic, points * tiles * (planes + vecs))
-    return min(costs, key=lambda m: (costs[m], m))
-
-
-def plan_winograd(
-    sizes: ConvShape, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT, m: int = 4
-) -> KernelCall:
-    """The call of a 3 x 3 convolution with stride 1 by Winograd's F(m, 3); weights [oc, ic,
-    3, 3].
-    """
-    total = ceil_div(sizes.oh, m) * ceil_div(sizes.ow, m)
-    p, o = choose_tile(vlen, total, ceil_div(sizes.oc, vlen), sizes.ic)
-    tiles = winograd_tiles(sizes, m, o, vlen)
-    fields = {**sizes.fields, "tiles": tiles, **_strides(sizes, vlen, False), **act_fields(act)}
-    return KernelCall(
-        "aot_winograd_f32_blocked",
-        pack.pack_winograd(w, m, vlen, o),
-        pack.pack_bias(b, sizes.oc, vlen),
-        fields,
-        {"M": m, "P": p, "O": o, "ACT": act.after},
-        4 * (m + 2) ** 2 * tiles * vlen * (ceil_div(sizes.ic, vlen) + o),
-    )
 
 
 def gemm_tile(m: int, n: int, k: int, vlen: int) -> tuple[int, int]:

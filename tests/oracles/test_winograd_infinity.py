@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import aot
 
 ROW, COLUMN, REACH = 11, 9, 5
-CHANNELS = 80  # more than EXACT_CHANNELS of aot/ops/conv_plan.py: the tiles are those of F(4,3)
+CHANNELS = 80  # more than EXACT_PRODUCTS of aot/ops/conv_winograd.py: 6 points
 
 
 @pytest.mark.parametrize("accuracy", ["normal", "strict"])
