@@ -89,7 +89,7 @@ def choice(
     """The points per axis of Winograd's algorithm that is estimated to beat the direct kernel among
     `choices`, 0 if none is.
 
-    Costs in cycles: register tiles, transforms (10 per vector), and the time that weights which are
+    Costs in cycles: register tiles, transforms (6 per vector), and the time that weights which are
     not in a cache take to arrive (8 bytes per cycle) and `price` cycles for each byte of them; more
     points have more weights. The time keeps ResNet-50's at 133 instead of 201 MB, as fast within
     1 %. The direct kernel takes `products` of its estimate.
@@ -103,7 +103,7 @@ def choice(
         tile = choose_tile(vlen, pixels, vecs, depth)
         products = points * tile_cost(*tile, pixels, vecs, depth, vlen)
         weights = points * depth * vecs * vlen * 4
-        return products + 10 * transforms + weights * (1 / 8 + price)
+        return products + 6 * transforms + weights * (1 / 8 + price)
 
     costs = {0: products * cost(1, conv.oh * conv.ow, conv.kh * conv.kw * conv.ic, 0)}
     for each in choices(conv, vlen, error):

@@ -166,8 +166,9 @@ AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_block
         j->n = n;
         if (flat != 0) {
             const ptrdiff_t x0 = ((ptrdiff_t)q - (ptrdiff_t)p->x_row0 * p->ow) * XV;
+            const int32_t count = AOT_TILE_WAYS && n == size && size >= 6 ? 1 : size;
             int32_t i;
-            for (i = 0; i < size; ++i) {
+            for (i = 0; i < count; ++i) { /* whole tiles of pixels that follow need the first */
                 j->off[i] = x0 + (ptrdiff_t)(i < n ? i : n - 1) * XV;
             }
             j->edge = n == size ? AOT_TILE_CLOSE : 0;
