@@ -168,7 +168,9 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
                         AOT_PREFETCH((const void *)pf);
                         pf += pf_step;
                         AOT_T_STEP_CLOSE
+                        AOT_VORDER;
                         AOT_T_STEP_CLOSE
+                        AOT_VORDER;
                     }
                     if (x < end) {
                         AOT_T_STEP_CLOSE
@@ -192,7 +194,9 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
                         AOT_PREFETCH((const void *)pf);
                         pf += pf_step;
                         AOT_T_STEP
+                        AOT_VORDER;
                         AOT_T_STEP
+                        AOT_VORDER;
                     }
                     if (k < end) {
                         AOT_T_STEP

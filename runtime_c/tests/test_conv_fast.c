@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Convolutions of float32 with a way of their own: depthwise ones, and 3x3 by Winograd. */
+/* Convolutions of float32 with a way of their own: depthwise ones, and small windows by Winograd.
+ */
 #include "convolution.h"
 
 #include "aot_dwconv_f32_blocked.h"
@@ -87,26 +88,27 @@ static void test_depthwise(int number, int act, int parts) {
     check_free();
 }
 
-/* Winograd's transform of the weights for the kernel's M + 1 points and infinity. Lagrange's
- * interpolation through the points gives the row (1, p, p * p) / the product of p - q over the
- * other points q; infinity gives (0, 0, 1). The kernel has the sign of point 0 in its own
- * transform. */
-static void transform(double rows[8][3], int M) {
+/* Winograd's transform of `taps` weights for the kernel's T - 1 points and infinity; one weight
+ * stays as it is. Lagrange's interpolation through the points gives the row (1, p, p * p ...) / the
+ * product of p - q over the other points q; infinity gives (0, ... 0, 1). The kernel has the sign
+ * of point 0 in its own transform. */
+static void transform(double rows[8][7], int T, int taps) {
     static const double small[7] = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5};
     static const double four[5] = {0.0, 0.625, -0.625, 1.5, -1.5};
-    const double *points = M == 4 ? four : small;
-    for (int i = 0; i <= M; ++i) {
+    const double *points = T == 6 ? four : small;
+    for (int i = 0; i < T - 1; ++i) {
         double product = 1.0;
-        for (int q = 0; q <= M; ++q) {
+        for (int q = 0; q < T - 1; ++q) {
             product *= q == i ? 1.0 : points[i] - points[q];
         }
         product = i == 0 ? fabs(product) : product;
-        for (int k = 0; k < 3; ++k) {
+        for (int k = 0; k < taps; ++k) {
             rows[i][k] = pow(points[i], k) / product;
         }
     }
-    rows[M + 1][0] = rows[M + 1][1] = 0.0;
-    rows[M + 1][2] = 1.0;
+    for (int k = 0; k < taps; ++k) {
+        rows[T - 1][k] = k == taps - 1;
+    }
 }
 
 /* n, ic, ih, iw, oc, kernel, strides, dilations, pads, groups */
@@ -115,33 +117,42 @@ static const geometry squares[] = {
     {2, 3, 7, 9, 5, 3, 3, 1, 1, 1, 1, {1, 1, 1, 1}, 1},
     {1, 17, 12, 13, 33, 3, 3, 1, 1, 1, 1, {1, 0, 1, 2}, 1},
     {1, 16, 6, 26, 64, 3, 3, 1, 1, 1, 1, {2, 1, 2, 1}, 1},
+    {1, 3, 4, 13, 17, 1, 3, 1, 1, 1, 1, {0, 1, 0, 1}, 1},
+    {1, 5, 14, 3, 16, 5, 1, 1, 1, 1, 1, {2, 0, 3, 0}, 1},
+    {1, 17, 9, 11, 20, 5, 5, 1, 1, 1, 1, {2, 2, 2, 2}, 1},
+    {2, 4, 12, 6, 5, 7, 1, 1, 1, 1, 1, {3, 0, 3, 0}, 1},
+    {1, 18, 3, 21, 33, 1, 7, 1, 1, 1, 1, {0, 3, 0, 3}, 1},
+    {1, 2, 9, 12, 3, 3, 7, 1, 1, 1, 1, {1, 6, 1, 0}, 1},
 };
 
-static void test_winograd(int number, int M, int act, int added, int parts) {
+static void test_winograd(int number, int T, int act, int added, int parts) {
     const geometry *g = &squares[number];
-    const int oh = out_rows(g), ow = out_columns(g), pixels = oh * ow, T = M + 2, tiles = 5;
-    const int n = g->n * g->oc * pixels, O = 2, points = T * T;
+    const int oh = out_rows(g), ow = out_columns(g), pixels = oh * ow, tiles = 5;
+    const int TH = g->kh > 1 ? T : 1, TW = g->kw > 1 ? T : 1, M = TH - g->kh + 1;
+    const int n = g->n * g->oc * pixels, O = 2, points = TH * TW, taps = g->kh * g->kw;
     const ptrdiff_t x_plane = (ptrdiff_t)g->ih * g->iw * V, y_plane = (ptrdiff_t)pixels * V;
-    float *x = NEW(float, g->n * g->ic * g->ih * g->iw), *w = NEW(float, g->oc * g->ic * 9);
+    float *x = NEW(float, g->n * g->ic * g->ih * g->iw), *w = NEW(float, g->oc * g->ic * taps);
     float *bias = NEW(float, g->oc), *r = NEW(float, n), *u = NEW(float, points * g->ic * g->oc);
     float *y = NEW(float, y_plane *blocks(g->oc, V) * g->n), *packed;
     float *scratch = NEW(float, (ptrdiff_t)points *tiles *V *(blocks(g->ic, V) + O));
-    double *want = NEW(double, n), *size = NEW(double, n), rows[8][3], most = 0.0;
+    double *want = NEW(double, n), *size = NEW(double, n), most = 0.0;
+    double rows[8][7], columns[8][7];
     const float *whole, *xb, *rb;
     /* Rounding errors grow with the tile, and are relative to the largest result. */
-    const double error = M == 2 ? 3e-6 : M == 4 ? 2e-5 : 1e-4;
-    check_case("winograd %d, M %d, act %d, r %d, parts %d", number, M, act, added, parts);
+    const double error = T == 4 ? 3e-6 : T == 6 ? 2e-5 : 1e-4;
+    check_case("winograd %d, T %d, act %d, r %d, parts %d", number, T, act, added, parts);
     fill_f32(x, g->n * g->ic * g->ih * g->iw, -1.0, 1.0);
-    fill_f32(w, g->oc * g->ic * 9, -1.0, 1.0);
+    fill_f32(w, g->oc * g->ic * taps, -1.0, 1.0);
     fill_f32(bias, g->oc, -1.0, 1.0);
     fill_f32(r, n, -1.0, 1.0);
-    transform(rows, M);
+    transform(rows, TH, g->kh);
+    transform(columns, TW, g->kw);
     for (int i = 0; i < points * g->ic * g->oc; ++i) {
-        const int a = i / (g->ic * g->oc) / T, b = i / (g->ic * g->oc) % T;
-        const float *k = w + (i % g->oc * g->ic + i / g->oc % g->ic) * 9;
+        const int a = i / (g->ic * g->oc) / TW, b = i / (g->ic * g->oc) % TW;
+        const float *k = w + (i % g->oc * g->ic + i / g->oc % g->ic) * taps;
         double v = 0.0;
-        for (int t = 0; t < 9; ++t) {
-            v += rows[a][t / 3] * rows[b][t % 3] * (double)k[t];
+        for (int t = 0; t < taps; ++t) {
+            v += rows[a][t / g->kw] * columns[b][t % g->kw] * (double)k[t];
         }
         u[i] = (float)v;
     }
@@ -168,8 +179,8 @@ static void test_winograd(int number, int M, int act, int added, int parts) {
                                                    g->oc,
                                                    oh,
                                                    ow,
-                                                   3,
-                                                   3,
+                                                   g->kh,
+                                                   g->kw,
                                                    1,
                                                    1,
                                                    1,
@@ -190,13 +201,8 @@ static void test_winograd(int number, int M, int act, int added, int parts) {
                                                    -0.5F,
                                                    0.625F};
         const int ACT = act > AOT_ACT_CLAMP;
-        if (M == 2) {
-            aot_winograd_f32_blocked(y + to, from, packed, whole, plus, scratch, &p, 2, 6, 2, ACT);
-        } else if (M == 4) {
-            aot_winograd_f32_blocked(y + to, from, packed, whole, plus, scratch, &p, 4, 6, 2, ACT);
-        } else {
-            aot_winograd_f32_blocked(y + to, from, packed, whole, plus, scratch, &p, 6, 6, 2, ACT);
-        }
+        aot_winograd_f32_blocked(y + to, from, packed, whole, plus, scratch, &p, T, g->kh, g->kw, 6,
+                                 2, ACT);
     }
     close_conv("y", y, want, size, g->n, g->oc, pixels, V, act, -0.5F, 0.625F, error);
     check_free();
@@ -210,9 +216,11 @@ int main(void) {
         }
     }
     for (int number = 0; number < (int)(sizeof squares / sizeof *squares); ++number) {
-        for (int M = 2; M <= 6; M += 2) {
+        const geometry *g = &squares[number];
+        const int least = g->kh > g->kw ? g->kh : g->kw; /* odd */
+        for (int T = least + 1; T <= 8; T += 2) {
             for (int k = 0; k < 4; ++k) {
-                test_winograd(number, M, k == 3 ? AOT_ACT_TANH : k % 2, k % 2, k / 2);
+                test_winograd(number, T, k == 3 ? AOT_ACT_TANH : k % 2, k % 2, k / 2);
             }
         }
     }
