@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from aot.errors import AotError, UnsupportedError
 from aot.ir.deferred_import import onnx
 from aot.ir.graph_nodes import Array
@@ -120,7 +122,7 @@ class OnnxReference(_Loaded):
         self.name = f"onnx.reference {onnx.__version__}"
         proto = _expose(onnx.load(str(model)), extra)
         try:
-            read = ReferenceEvaluator(_canonical(proto))
+            read = ReferenceEvaluator(_canonical(proto), new_ops=[_gather_elements()])
         except Exception as error:
             raise UnsupportedError(
                 f"onnx.reference refuses the model: {_first_line(error)}",
@@ -134,6 +136,17 @@ class OnnxReference(_Loaded):
             return list(read.run(list(wanted), typed))
 
         super().__init__(read.input_names, read.output_names, run)
+
+
+def _gather_elements() -> Any:
+    """An operator for onnx.reference, whose own one takes no axis of more than 64 elements."""
+    from onnx.reference import op_run
+
+    class GatherElements(op_run.OpRun):  # type: ignore[misc]
+        def _run(self, data: Array, indices: Array, axis: int = 0) -> tuple[Array]:
+            return (np.take_along_axis(data, indices, axis),)
+
+    return GatherElements
 
 
 def _typed(array: Array, kind: int) -> Array:

@@ -325,7 +325,7 @@ class _Comparison:
         self.bound = bound
         self.prefix = f"{sample.label}/" if sample.label else ""
         self.narrow: Mapping[str, str] = {}  # outputs that are other floats widened
-        self.unrounded: Unrounded | None = None  # asked where half precision differs, for:
+        self.unrounded: Unrounded | None = None  # asked where results differ, for:
         self.exact: dict[str, Array] | None = None
         self.inside = False  # whether values inside the network are compared, and gate
         self.written: dict[Key, Written] = {}  # the values that `layers` compares
@@ -447,8 +447,8 @@ class _Comparison:
         expected: Array,
         judge: Callable[[Spec, Array, Array, str], Difference],
     ) -> list[Difference]:
-        """How far `ours` is from the reference and, where that is too far and the model has half
-        precision, from the model in float32: this decides if the reference is farther from it.
+        """How far `ours` is from the reference and, where that is too far, from the model in wider
+        floats: this decides if the reference is farther from it.
         """
         found = judge(spec, ours, expected, "")
         if found.passed or self.unrounded is None or math.isnan(found.max_abs):
@@ -456,14 +456,16 @@ class _Comparison:
         if self.exact is None:
             feeds = {s.name: a for s, a in zip(self.built.inputs, self.sample.inputs, strict=True)}
             self.exact = self.unrounded(self.built.out, {**feeds, **self.bound})
-        single = self.exact.get(spec.name)
-        if single is None or single.shape != ours.shape:
+        wide = self.exact.get(spec.name)
+        if wide is None or wide.shape != ours.shape:
             return [found]
-        exact = rounded(single, spec.dtype)
-        theirs = self._difference(spec, _as_bits(np.asarray(expected), spec), exact).max_abs
-        note = f" (in float32, from which the reference is {theirs:.3g} away)"
-        own = judge(spec, ours, exact, note)
-        if own.passed and own.max_abs <= theirs:
+        exact = rounded(wide, spec.dtype)
+        theirs = self._difference(spec, _as_bits(np.asarray(expected), spec), exact, slack=INSIDE)
+        note = f"{self.unrounded.wide}, from which the reference is {theirs.max_abs:.3g} away"
+        own = judge(spec, ours, exact, f" (in {note})")
+        # A reference that lies farther off than rounding takes it means something else.
+        rounds = theirs.passed or exact.dtype.kind != "f"
+        if own.passed and rounds and own.max_abs <= theirs.max_abs:
             return [not_gated(found), own]
         return [found, not_gated(own)]
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`aotc verify` of half precision: where the reference rounds a sum away, the model in float32
-decides, within the same tolerance.
+"""`aotc verify` where the reference rounds a sum away: the model in wider floats decides, within
+the same tolerance.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from onnx import TensorProto as T, helper, numpy_helper
 
 import aot
 import graphs
+from aot.tools.reference import OnnxReference
 from aot.tools.run import open_out
-from aot.tools.unrounded import rounded, widen
+from aot.tools.unrounded import HALVES, SINGLE, rounded, widen
 from aot.tools.verify import Request, verify
 
 KINDS = {T.FLOAT16: np.dtype(np.float16), T.BFLOAT16: np.dtype(ml_dtypes.bfloat16)}
@@ -58,6 +59,54 @@ def test_a_sum_that_the_reference_rounds_away(tmp_path: Path) -> None:
     assert "MISMATCH" in wrong.text() and shown.passed and "differs" in shown.text()
 
 
+def shifted(scale: float, far: float) -> onnx.ModelProto:
+    """x times `scale`, plus `far`, minus `far`: float32 rounds the sum, a bundle makes none."""
+    nodes = [("Conv", "x w", "c", {}), ("Add", "c far", "d", {}), ("Sub", "d far", "y", {})]
+    w = np.full((1, 1, 1), scale, np.float32)
+    constants = {"w": w, "far": np.full((1, 1), far, np.float32)}
+    return graphs.model(nodes, {"x": (1, 1, 64)}, {"y": (1, 1, 64)}, constants)
+
+
+def test_a_sum_that_the_reference_rounds_in_float32(tmp_path: Path) -> None:
+    """The model in float64 decides for it, and not for a bundle of other weights, nor where the
+    reference is so far from float64 that it may mean something else.
+    """
+    given = np.linspace(1, 2, 64, dtype=np.float32).reshape(1, 1, 64)
+    np.savez(tmp_path / "x.npz", x=given)
+    reports = []
+    for far, scale in ((1e5, 1.0), (1e5, 1.01), (1e7, 1.0)):
+        onnx.save(shifted(1.0, far), tmp_path / "net.onnx")
+        aot.compile(tmp_path / "net.onnx", tmp_path / "out", name="net").build()
+        onnx.save(shifted(scale, far), tmp_path / "other.onnx")
+        request = Request(tmp_path / "x.npz", "onnx", model=tmp_path / "other.onnx")
+        reports.append(verify(open_out(tmp_path / "out"), request, lambda _: None))
+    assert [r.passed for r in reports] == [True, False, False]
+    shown, decides = reports[0].outputs
+    assert "differs" in shown.text() and "in float64, from which the reference is" in decides.name
+    assert decides.max_abs <= 1e-6 < 2e-3 < shown.max_abs
+
+
+def test_constants_of_nodes_in_float64() -> None:
+    """Those that are attributes, too: onnx.reference adds no float32 to a float64."""
+    nodes = [("Constant", "", "k", {"value_float": 0.1}), ("Add", "x k", "y", {})]
+    model = graphs.model(nodes, {"x": (2,)}, {"y": (2,)})
+    assert widen(model, SINGLE) and not widen(model, SINGLE)
+    onnx.checker.check_model(model, full_check=True)
+    assert model.graph.output[0].type.tensor_type.elem_type == T.DOUBLE
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gather_elements_along_a_long_axis(axis: int, tmp_path: Path) -> None:
+    """onnx.reference's own operator takes no axis of more than 64 elements."""
+    rng = np.random.default_rng(0)
+    data, at = rng.random((99, 99)).astype(np.float32), rng.integers(-99, 99, (99, 99))
+    nodes = [("GatherElements", "x at", "y", {"axis": axis})]
+    model = graphs.model(nodes, {"x": (99, 99)}, {"y": (99, 99)}, {"at": at})
+    onnx.save(model, tmp_path / "net.onnx")
+    found = OnnxReference(tmp_path / "net.onnx", [])({"x": data}, ["y"])["y"]
+    assert np.array_equal(found, np.take_along_axis(data, at, axis))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_half_is_widened(kind: int) -> None:
     """Inputs, initialisers, constants of nodes and bodies, the types that Cast and others make."""
@@ -75,9 +124,9 @@ def test_every_half_is_widened(kind: int) -> None:
     outputs = [helper.make_tensor_value_info("y", kind, [2])]
     model = helper.make_model(helper.make_graph(nodes, "g", inputs, outputs, [one]), ir_version=10)
     onnx.checker.check_model(model, full_check=True)
-    assert widen(model)
+    assert widen(model, HALVES)
     onnx.checker.check_model(model, full_check=True)
-    assert f" {kind}" not in str(model.graph.output) and not widen(model)
+    assert f" {kind}" not in str(model.graph.output) and not widen(model, HALVES)
     text = onnx.printer.to_text(model)
     assert "float16" not in text
 

@@ -11,46 +11,20 @@ output the bundle errs by more than twice as much as onnxruntime or the 1e-4 of 
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto as T, numpy_helper
-from onnx.reference import ReferenceEvaluator, op_run
-from onnx.version_converter import convert_version
 
+from aot.tools.reference import OnnxReference, saved
 from aot.tools.run import open_out, stream
+from aot.tools.unrounded import SINGLE, widen
 
 Arrays = list[np.ndarray[Any, Any]]
 UNDECIDED, ALIKE, EXACT = 1e-3, 2.0, 1e-4
-
-
-class GatherElements(op_run.OpRun):  # type: ignore[misc]
-    """onnx's own class takes no axis of more than 64 elements."""
-
-    def _run(self, data: Any, indices: Any, axis: int = 0) -> tuple[Any]:
-        return (np.take_along_axis(data, indices, axis),)
-
-
-def doubled(model: onnx.ModelProto) -> onnx.ModelProto:
-    """`model` with inputs, constants and conversions of float32 in float64."""
-    graphs = [model.graph]
-    for graph in graphs:
-        held = [a for n in graph.node for a in n.attribute]
-        graphs.extend(a.g for a in held if a.type == a.GRAPH)
-        for tensor in (*graph.initializer, *(a.t for a in held if a.type == a.TENSOR)):
-            if tensor.data_type == T.FLOAT:
-                wide = numpy_helper.to_array(tensor).astype(np.float64)
-                tensor.CopyFrom(numpy_helper.from_array(wide, tensor.name))
-        for a in held:
-            if a.name == "to" and a.i == T.FLOAT:
-                a.i = T.DOUBLE
-        for value in (*graph.input, *graph.output, *graph.value_info):
-            if value.type.tensor_type.elem_type == T.FLOAT:
-                value.type.tensor_type.elem_type = T.DOUBLE
-    return model
 
 
 def main() -> int:
@@ -65,11 +39,13 @@ def main() -> int:
     names = [s.name for s in built.outputs]
     (ours,) = stream(built, [[given[s.name] for s in built.inputs]])
     theirs: Arrays = onnxruntime.InferenceSession(str(path)).run(names, given)
-    newest = convert_version(onnx.load(path), onnx.defs.onnx_opset_version())
+    model = onnx.load(path)
+    widen(model, SINGLE)
     wide = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in given.items()}
-    truth = ReferenceEvaluator(doubled(newest), new_ops=[GatherElements]).run(names, wide)
+    with tempfile.TemporaryDirectory() as place:
+        truth = OnnxReference(saved(model, Path(place)), [])(wide, names)
     posed = True
-    for name, true, a, b in zip(names, truth, ours, theirs, strict=True):
+    for (name, true), a, b in zip(truth.items(), ours, theirs, strict=True):
         most = np.abs(true).max()
         own, other = (float(np.abs(x - true).max() / most) for x in (a, b))
         print(f"{name}: from float64 onnxruntime {other:.2g}, aotc {own:.2g}")
