@@ -19,7 +19,9 @@ project. A row that this run did not try keeps the result that it had. *Made by*
 and its version, then the options of the maker in `tests/zoo/makers`, whose source explains them.
 *Dimensions* are the options `--dim` and `--input-shape`, *reason* is one line of the message.
 
-- **right**: every output agrees. **wrong**: an output does not.
+- **right**: every output agrees with onnxruntime or, where onnxruntime lies farther from it than
+  aotc, with the model computed in float64 ([oracles.md](oracles.md)); the reason then says so.
+  **wrong**: an output does not.
 - **ill-posed**: an output does not agree, but float32 does not decide its value: onnxruntime lies
   further than 1e-3 of the largest element from the model computed in float64, and aotc no more than
   twice as far.

@@ -188,7 +188,7 @@ def tried(zoo: Zoo, row: Row, compile_only: bool) -> Result:
             given += ["--model", str(home / "reference.onnx")]
         ran = run("verify", [str(AOTC), "verify", str(out), *given])
         if ran.status == 0:
-            return result("right", "")
+            return result("right", "; ".join(s for s in ran.out.splitlines() if " (in float" in s))
         bad = [s for s in (ran.out + ran.err).splitlines() if "MISMATCH" in s]
         exact = run("verify", [sys.executable, str(HERE / "precise.py"), str(home), str(out)])
         if bad and exact.status == 0:
