@@ -153,7 +153,7 @@ def _elementwise(edit: Editor, node: ir.Node) -> None:
         data = array(value)
         if value is not None and data is None:
             return
-        if index in places and value is not None and data is not None and data.size > 1:
+        if index in places and value is not None and data is not None and data.size != 1:
             # A constant of lower rank gains leading axes of 1, because the permutation counts from
             # the front.
             padded = data.reshape((1,) * (len(shape) - data.ndim) + data.shape)
