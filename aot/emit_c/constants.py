@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.emit_c.write import Blob
 from aot.errors import InternalError
-from aot.ir.deferred import Array, Constant, Deferred
+from aot.ir.deferred import Array, Constant, Deferred, whole
 from aot.ir.program import Program, Role, Tensor
 
 #: A constant up to this many bytes is a table in the source that one can read.
@@ -75,7 +75,7 @@ def place_constants(program: Program, byte_order: str = "little") -> Constants:
             offsets[name] = end = -(-ends.get(owner, 0) // align) * align
             pieces.setdefault(owner, []).append((end, _ordered(arrays[name], byte_order)))
             ends[owner] = end + arrays[name].nbytes
-    tables = tuple((n, a) for n in unique if n in small and isinstance(a := arrays[n], np.ndarray))
+    tables = tuple((n, whole(arrays[n])) for n in unique if n in small)
     blobs = {owner: Blob(tuple(made), ends[owner]) for owner, made in pieces.items()}
     shared = blobs.pop("", None)
     return Constants(tables, offsets, same, shared, blobs, owners, tensors, program.passed)

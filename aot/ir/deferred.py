@@ -45,6 +45,13 @@ def memory_of(data: Array) -> Hashable:
     return held["data"][0], held["typestr"], data.shape, data.strides
 
 
+def whole(data: Constant) -> Array:
+    """All elements of a constant, in its shape."""
+    if isinstance(data, Deferred):
+        return np.concatenate([p.reshape(-1) for p in data.parts()]).reshape(data.shape)
+    return data
+
+
 def parts_of(data: Constant) -> Iterator[Array]:
     """The elements of a constant as contiguous arrays."""
     if isinstance(data, Deferred):
