@@ -28,6 +28,8 @@ from aot.tools.value_conversion import Converted
 #: The number in ONNX of a type to widen → of the type to which it is widened.
 HALVES = {10: 1, 16: 1}
 SINGLE = {1: 11}
+#: Bytes of weights up to which float32 is widened: onnx.reference holds each several times.
+LARGEST = 1 << 30
 #: Types of ONNX that are widened, as NumPy has them.
 NARROW = {
     1: np.dtype(np.float32),
@@ -38,7 +40,7 @@ NARROW = {
 
 class Unrounded:
     """The model in `model` with every float16 and bfloat16 in float32 or, where it has none, with
-    every float32 in float64; it is read when it is asked for.
+    every float32 in float64 (up to a GiB of weights); it is read when it is asked for.
 
     `kind` is the reference asked for, `extra` are values inside the graph that it gives, too.
     `wide` is the type to which the model was widened.
@@ -72,8 +74,8 @@ class Unrounded:
             return {}
 
     def _open(self, out: Path) -> Reference | None:
-        """The reference on the widened model; None if nothing was to widen, or if it refuses the
-        model, as where a node reads the bits of a number.
+        """The reference on the widened model; None if nothing was to widen, if the model is too
+        large, or if the reference refuses it, as where a node reads the bits of a number.
         """
         model, kind, extra = self._source
         proto = onnx.load(str(model))
@@ -83,7 +85,8 @@ class Unrounded:
         if not widen(proto, HALVES):
             # onnxruntime computes few operators in float64.
             kind, self.wide = "onnx", np.dtype(np.float64)
-            if not widen(proto, SINGLE):
+            size = sum(len(t.raw_data) for t in proto.graph.initializer)
+            if size > LARGEST or not widen(proto, SINGLE):
                 return None
         with scratch(out) as name, suppress(UnsupportedError):
             folder = Path(name)

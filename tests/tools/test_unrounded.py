@@ -15,9 +15,10 @@ from onnx import TensorProto as T, helper, numpy_helper
 
 import aot
 import graphs
+from aot.options import Options
 from aot.tools.reference import OnnxReference
 from aot.tools.run import open_out
-from aot.tools.unrounded import HALVES, SINGLE, rounded, widen
+from aot.tools.unrounded import HALVES, SINGLE, Unrounded, rounded, widen
 from aot.tools.verify import Request, verify
 
 KINDS = {T.FLOAT16: np.dtype(np.float16), T.BFLOAT16: np.dtype(ml_dtypes.bfloat16)}
@@ -84,6 +85,16 @@ def test_a_sum_that_the_reference_rounds_in_float32(tmp_path: Path) -> None:
     shown, decides = reports[0].outputs
     assert "differs" in shown.text() and "in float64, from which the reference is" in decides.name
     assert decides.max_abs <= 1e-6 < 2e-3 < shown.max_abs
+
+
+def test_large_models_are_not_widened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stay with the reference."""
+    onnx.save(shifted(1.0, 1e5), tmp_path / "net.onnx")
+    inputs = {"x": np.ones((1, 1, 64), np.float32)}
+    opened = Unrounded(tmp_path / "net.onnx", None, [], Options())
+    assert opened(tmp_path, inputs)["y"].dtype == np.float64
+    monkeypatch.setattr("aot.tools.unrounded.LARGEST", 7)  # w and far are 8 bytes
+    assert Unrounded(tmp_path / "net.onnx", None, [], Options())(tmp_path, inputs) == {}
 
 
 def test_constants_of_nodes_in_float64() -> None:
