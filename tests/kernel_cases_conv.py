@@ -192,6 +192,9 @@ def winograd_shapes() -> Iterator[ConvShape]:
     yield shape(5, 24, 12, 3, kh=7, kw=1, pt=3, pb=3)
     yield replace(shape(33, 5, 3, 17, kh=1, kw=7, pl=3, pr=3), n=2)
     yield shape(6, 16, 9, 9, kh=3, kw=7, pt=1, pl=3, pb=1, pr=3)
+    yield shape(18, 40, 9, 13, kh=3, kw=3, sh=2, sw=2, pt=1, pl=1, pb=1, pr=1)
+    yield replace(shape(5, 16, 12, 6, kh=3, kw=3, sh=2, sw=2, pt=0, pl=2, pb=2, pr=1), n=2)
+    yield shape(33, 7, 3, 30, kh=3, kw=3, sh=2, sw=2)
 
 
 def group_of_nan(s: ConvShape, v: int, residual: bool) -> Prepared:
@@ -225,7 +228,7 @@ def conv_cases(v: int) -> Iterator[Prepared]:
     for i, s in enumerate(depthwise_shapes()):
         yield conv_case(s, v, plan.plan_depthwise, ACTS[i % 5], False, plain=False)
     for i, s in enumerate(winograd_shapes()):
-        for t in (4, 6, 8)[(max(s.kh, s.kw) - 2) // 2 :]:
+        for t in (4, 6, 8)[(max(s.kh, s.kw) - 2) // 2 :] if s.sh == 1 else (5,):
             planner = partial(plan_winograd, points=t)
             yield conv_case(s, v, planner, ACTS[(i + t) % 5], i % 2 == 1, plain=False)
     for i, s in enumerate(image_shapes()):

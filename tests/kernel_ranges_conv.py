@@ -54,6 +54,8 @@ def layers(v: int) -> Iterator[Ranged]:
         yield Ranged(deep, plan.plan_depthwise, v, v, residual=False)
     for t in (4, 6, 8):
         yield Ranged(shapes[0], partial(plan_winograd, points=t), v, v, step=t - 2)
+    strided = ConvShape(1, 20, 17, 9, 33, 9, 5, 3, 3, 2, 2, pt=1, pl=1)
+    yield Ranged(strided, partial(plan_winograd, points=5), v, v, step=2)
 
 
 def rows_read(s: ConvShape, y0: int, y1: int, step: int) -> tuple[int, int]:

@@ -135,14 +135,22 @@ def pack_winograd(w: Array, points: int, lanes: int, panel: int) -> Array:
     """Transformed weights for `points` points per axis whose window is not 1: panels [points of
     both axes][ic][o * v] of w [oc, ic, kh, kw].
 
+    5 points stand for a 3 x 3 window with stride 2, whose products are those with g0, g1, g0 + g2,
+    g2 and g1; the first two and the last two are added up, and those of a sum follow each other.
     The transform is computed in float64 and rounded once.
     """
     oc, ic, kh, kw = w.shape
-    down, right = (
-        _interpolation(_POINTS[points], k) if k > 1 else np.ones((1, 1)) for k in (kh, kw)
-    )
+    if points == 5:
+        down = right = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 1], [0, 0, 1], [0, 1, 0]])
+        sums = ((0, 1), (2,), (3, 4))
+        order = [(i, j) for a in sums for b in sums for i in a for j in b]
+    else:
+        down, right = (
+            _interpolation(_POINTS[points], k) if k > 1 else np.ones((1, 1)) for k in (kh, kw)
+        )
+        order = [(i, j) for i in range(len(down)) for j in range(len(right))]
     taps = np.ascontiguousarray(w.transpose(2, 3, 1, 0), np.float64).reshape(kh, kw, ic * oc)
     # Sums of a few rows: NumPy's matrix product would wake its threads for nothing.
     columns = [sum(c * taps[k] for k, c in enumerate(row) if c) for row in down]
-    u = np.stack([sum(c * t[k] for k, c in enumerate(row) if c) for t in columns for row in right])
+    u = np.stack([sum(c * columns[i][k] for k, c in enumerate(right[j]) if c) for i, j in order])
     return pack_gemm(u.astype(np.float32).reshape(-1, oc), lanes, panel)

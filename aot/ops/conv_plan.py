@@ -70,8 +70,10 @@ class ConvShape:
         """Rows and columns of results of a tile of Winograd's algorithm with `points` points along
         each axis whose window is longer than 1; 0 stands for another algorithm: single results.
         """
-        down, right = (points - k + 1 if points and k > 1 else 1 for k in (self.kh, self.kw))
-        return down, right
+        if not points:
+            return 1, 1
+        down = (points - self.kh) // self.sh + 1 if self.kh > 1 else 1
+        return down, (points - self.kw) // self.sw + 1 if self.kw > 1 else 1
 
     def winograd_points(self, points: int) -> int:
         """Products of such a tile."""

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of stride 1 by Winograd's algorithm: whether it pays, with how many points, and the
-kernel's arguments.
+"""Convolutions of small windows by Winograd's algorithm: whether it pays, with how many points, and
+the kernel's arguments.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aot.ir.graph_nodes import Array
 from aot.ops import conv_pack as pack
@@ -23,6 +23,7 @@ EXACT_PRODUCTS = 576
 ERRORS: Mapping[tuple[int, tuple[int, ...]], float] = {
     (4, (3,)): 0.8,
     (4, (3, 3)): 0.6,
+    (5, (3, 3)): 0.7,  # with stride 2
     (6, (3,)): 1.2,
     (6, (5,)): 1.1,
     (6, (3, 3)): 1.8,
@@ -40,6 +41,7 @@ ERRORS: Mapping[tuple[int, tuple[int, ...]], float] = {
 }
 # Greater errors than these are not accepted in first layers, in others, and with `--accuracy fast`.
 FIRST_ERROR, ERROR, ANY_ERROR = 0.8, 1.9, math.inf
+STRIDED = 5  # the points of a 3 x 3 window with stride 2
 SCRATCH = 1 << 19  # bytes: what a block of tiles may take (it lives in L2)
 
 
@@ -49,6 +51,21 @@ def count_of(sizes: ConvShape, points: int) -> int:
     return ceil_div(sizes.oh, down) * ceil_div(sizes.ow, right)
 
 
+def sums_of(sizes: ConvShape, points: int) -> list[int]:
+    """How many products each of the sums of a tile has per channel: one, or with 5 points (stride
+    2) one, two or four.
+    """
+    if points != STRIDED:
+        return [1] * sizes.winograd_points(points)
+    return [a * b for a in (2, 1, 2) for b in (2, 1, 2)]
+
+
+def floats_of(sizes: ConvShape, points: int, panel: int, vlen: int) -> int:
+    """Floats of scratch for a tile: its points, and the sums of `panel` vectors of results."""
+    planes, sums = ceil_div(sizes.ic, vlen), len(sums_of(sizes, points))
+    return vlen * (sizes.winograd_points(points) * planes + sums * panel)
+
+
 def tiles_together(sizes: ConvShape, points: int, panel: int, vlen: int) -> int:
     """How many tiles are transformed together: a multiple of 14 that fits the scratch, or all of
     them.
@@ -56,7 +73,7 @@ def tiles_together(sizes: ConvShape, points: int, panel: int, vlen: int) -> int:
     `points` are those of an axis; `panel` counts vectors of output channels at a time.
     """
     total = count_of(sizes, points)
-    each = 4 * sizes.winograd_points(points) * vlen * (ceil_div(sizes.ic, vlen) + panel)
+    each = 4 * floats_of(sizes, points, panel, vlen)
     share = min(SCRATCH, sizes.n * (sizes.ic + sizes.oc) * sizes.oh * sizes.ow * 4)
     fits = max(7, share // each)
     if total <= fits:
@@ -71,12 +88,12 @@ def choices(conv: ConvShape, vlen: int, error: float) -> list[int]:
     most by the factor `error`.
     """
     windows = tuple(sorted(k for k in (conv.kh, conv.kw) if k > 1))
-    steps = {conv.sh, conv.sw, conv.dh, conv.dw}
-    if conv.groups > 1 or vlen == 1 or steps != {1}:
+    offered = {(1, 1): (4, 6, 8), (2, 2): (STRIDED,)}.get((conv.sh, conv.sw), ())
+    if conv.groups > 1 or vlen == 1 or (conv.dh, conv.dw) != (1, 1):
         return []
     if conv.pt >= conv.kh or conv.pl >= conv.kw:
         return []
-    return [t for t in (4, 6, 8) if (t, windows) in ERRORS and ERRORS[t, windows] <= error]
+    return [t for t in offered if (t, windows) in ERRORS and ERRORS[t, windows] <= error]
 
 
 def choice(
@@ -96,27 +113,33 @@ def choice(
     """
     planes, vecs = ceil_div(conv.ic, vlen), ceil_div(conv.oc, vlen)
 
-    def cost(points: int, pixels: int, depth: int, transforms: int) -> float:
-        """Estimated cycles of `points` products over `pixels` pixels, of transforms, and loading
-        weights.
+    def cost(sums: Sequence[int], pixels: int, depth: int, transforms: int, passes: int) -> float:
+        """Estimated cycles of `sums` of `depth` products each over `pixels` pixels, of transforms,
+        and loading weights, which all passes after the first find in a cache.
         """
-        tile = choose_tile(vlen, pixels, vecs, depth)
-        products = points * tile_cost(*tile, pixels, vecs, depth, vlen)
-        weights = points * depth * vecs * vlen * 4
-        return products + 6 * transforms + weights * (1 / 8 + price)
+        each = {}
+        for n in set(sums):
+            tile = choose_tile(vlen, pixels, vecs, n * depth)
+            each[n] = tile_cost(*tile, pixels, vecs, n * depth, vlen)
+        weights = sum(sums) * depth * vecs * vlen * 4
+        arrive = weights * (1 / 8 + (passes - 1) / 64 + price)
+        return sum(each[n] for n in sums) + 6 * transforms + arrive
 
-    costs = {0: products * cost(1, conv.oh * conv.ow, conv.kh * conv.kw * conv.ic, 0)}
-    for each in choices(conv, vlen, error):
-        tiles, points = count_of(conv, each), conv.winograd_points(each)
+    costs = {0: products * cost([1], conv.oh * conv.ow, conv.kh * conv.kw * conv.ic, 0, 1)}
+    for points in choices(conv, vlen, error):
+        tiles, sums = count_of(conv, points), sums_of(conv, points)
+        vectors = tiles * (sum(sums) * planes + len(sums) * vecs)
+        _, panel = choose_tile(vlen, tiles, vecs, conv.ic)
+        passes = ceil_div(tiles, tiles_together(conv, points, panel, vlen))
         # The estimate is rough and tiles need more memory, so they have to be clearly ahead.
-        costs[each] = 1.1 * cost(points, tiles, conv.ic, points * tiles * (planes + vecs))
+        costs[points] = 1.1 * cost(sums, tiles, conv.ic, vectors, passes)
     return min(costs, key=lambda t: (costs[t], t))
 
 
 def plan_winograd(
     sizes: ConvShape, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT, points: int = 6
 ) -> KernelCall:
-    """The call of a convolution with stride 1 by Winograd's algorithm with `points` points along
+    """The call of a convolution by Winograd's algorithm with `points` points along
     each axis of the window that is longer than 1; weights [oc, ic, kh, kw].
     """
     total = count_of(sizes, points)
@@ -129,5 +152,5 @@ def plan_winograd(
         pack.pack_bias(b, sizes.oc, vlen),
         fields,
         {"T": points, "KH": sizes.kh, "KW": sizes.kw, "P": p, "O": o, "ACT": act.after},
-        4 * sizes.winograd_points(points) * tiles * vlen * (ceil_div(sizes.ic, vlen) + o),
+        4 * tiles * floats_of(sizes, points, o, vlen),
     )

@@ -193,13 +193,15 @@ def _parts(index: int, cut: _Cut, work: int, bound: int) -> Iterator[Slice]:
 def _tile(call: Call, rows: int, bound: int) -> int:
     """The number of rows of which a slice has a multiple.
 
-    A kernel with the constants `T` and `KH` (Winograd's algorithm) has tiles of T - KH + 1 rows, or
-    of one if KH is 1: sums of a slice that began within a tile would be rounded in another order.
+    A kernel with the constants `T` and `KH` (Winograd's algorithm) has tiles of T - KH + 1 rows, of
+    2 if T is 5 (for stride 2), or of one if KH is 1: sums of a slice that began within a tile would
+    be rounded in another order.
     Other kernels make PIXELS or 2 neighbouring pixels in one go, and what is left over takes
     longer.
     """
     if {"T", "KH"} <= (fixed := dict(call.instance)).keys():
-        return fixed["T"] - fixed["KH"] + 1 if fixed["KH"] > 1 else 1
+        tall = 2 if fixed["T"] == 5 else fixed["T"] - fixed["KH"] + 1
+        return tall if fixed["KH"] > 1 else 1
     fields = dict(call.params.fields) if call.params else {}
     width = fields.get("ow", 1)
     if not isinstance(width, int):

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Convolution of blocked tensors with small windows by Winograd's F(M,K): stride 1, no dilation,
- * one group. T = M + K - 1 products per M outputs of an axis with a window of K; an axis with a
+/* Convolution of blocked tensors with small windows by Winograd's F(M,K): no dilation, one group.
+ * With stride 1, T = M + K - 1 products per M outputs of an axis with a window of K; an axis with a
  * window of 1 has one of each. Windows of two axes take T * T products per MH * MW outputs.
+ *
+ * With stride 2 a window of 3 has T = 5 products for 2 outputs instead of 6:
+ *     y0 = (d0 - d2) g0 + d1 g1 + d2 (g0 + g2)    y1 = d2 (g0 + g2) + (d4 - d2) g2 + d3 g1
+ * The first two and the last two go to one output alone, so that one sum takes both: 3 sums.
  *
  * The points are 0, infinity and 1, -1 (T = 4), A, -A, B, -B (T = 6: they err half as much as 1,
  * -1, 2, -2, and their powers are exact), 1, -1, 2, -2, 1/2, -1/2 (T = 8). AOT_WINOGRAD_RUN
  * channels are summed up at a time. With windows of 3x3, T = 4 then errs as much as the direct
  * kernel, T = 6 three times, T = 8 thirteen times as much; larger windows and those of one axis err
- * less (aot/ops/conv_plan.py has the figures).
+ * less (aot/ops/conv_winograd.py has the figures).
  *
  * V = AOT_VLEN. x, y, r, bias as in aot_conv_f32_blocked.h; w one panel per group of O vectors of
- * output channels: [TH * TW][ic][O * V], the transformed weights.
+ * output channels: [TH * TW][ic][O * V], the transformed weights; those of a sum follow each other.
  * Tiles are taken `tiles` at a time: inputs transformed, TH * TW small matrix products on the
  * register tile of aot_tile_f32.h, outputs transformed with bias, r and activation.
- * Scratch, in floats: TH * TW * tiles * V * (ceil(ic/V) + O).
+ * Scratch, in floats: tiles * V * (TH * TW * ceil(ic/V) + RH * RW * O); R is 3 if T is 5, else T.
  * Rows y0..y1-1 of the output are computed; x points at image row x_row0, y and r at output row
  * y_row0; tiles begin at y0, so ranges from multiples of MH give the bits of the whole, and read
  * the image rows of whole tiles. In place: y may be r.
@@ -30,6 +34,8 @@
 #define AOT_WINOGRAD_A2 (AOT_WINOGRAD_A * AOT_WINOGRAD_A)
 #define AOT_WINOGRAD_B2 (AOT_WINOGRAD_B * AOT_WINOGRAD_B)
 #define AOT_WINOGRAD_RUN 32
+/* Outputs of a tile along an axis with T points and a window of K. */
+#define AOT_WINOGRAD_M(T, K) ((T) == 5 ? 2 : (T) - (K) + 1)
 
 typedef struct {
     int32_t n, ic, ih, iw, oc, oh, ow;
@@ -53,7 +59,13 @@ AOT_INLINE void aot_winograd_f32_in(float *t, ptrdiff_t st, const float *d, ptrd
     d1 = aot_vload(d + sd);
     d2 = aot_vload(d + 2 * sd);
     d3 = aot_vload(d + 3 * sd);
-    if (T == 4) {
+    if (T == 5) {
+        aot_vstore(t, d0 - d2);
+        aot_vstore(t + st, d1);
+        aot_vstore(t + 2 * st, d2);
+        aot_vstore(t + 3 * st, aot_vload(d + 4 * sd) - d2);
+        aot_vstore(t + 4 * st, d3);
+    } else if (T == 4) {
         aot_vstore(t, d0 - d2);
         aot_vstore(t + st, d1 + d2);
         aot_vstore(t + 2 * st, d2 - d1);
@@ -86,7 +98,8 @@ AOT_INLINE void aot_winograd_f32_in(float *t, ptrdiff_t st, const float *d, ptrd
     }
 }
 
-/* One dimension of the output transform: T vectors `sm` floats apart to M vectors `sy` apart. */
+/* One dimension of the output transform: T vectors `sm` floats apart (three sums if T is 5) to M
+ * vectors `sy` apart. */
 AOT_INLINE void aot_winograd_f32_out(float *y, ptrdiff_t sy, const float *m, ptrdiff_t sm, int T,
                                      int M) {
     const aot_vf m0 = aot_vload(m);
@@ -98,6 +111,11 @@ AOT_INLINE void aot_winograd_f32_out(float *y, ptrdiff_t sy, const float *m, ptr
         return;
     }
     sum = aot_vload(m + sm);
+    if (T == 5) {
+        aot_vstore(y, m0 + sum);
+        aot_vstore(y + sy, sum + aot_vload(m + 2 * sm));
+        return;
+    }
     diff = sum - aot_vload(m + 2 * sm);
     sum = sum + aot_vload(m + 2 * sm);
     sum2 = diff2 = sum3 = diff3 = aot_vzero();
@@ -174,15 +192,16 @@ AOT_INLINE void aot_winograd_f32_tile_out(float *y, const float *r, const float 
                                           const aot_winograd_f32_blocked_params *p, int32_t rows,
                                           int32_t cols, int T, int KH, int KW, int ACT) {
     float t[6 * 8 * AOT_VLEN], out[6 * 6 * AOT_VLEN];
-    const int TH = KH > 1 ? T : 1, TW = KW > 1 ? T : 1, MH = TH - KH + 1, MW = TW - KW + 1;
+    const int TH = KH > 1 ? T : 1, TW = KW > 1 ? T : 1, RW = TW == 5 ? 3 : TW;
+    const int MH = AOT_WINOGRAD_M(TH, KH), MW = AOT_WINOGRAD_M(TW, KW);
     const aot_vf b = aot_vload(bias), lo = aot_vset1(p->alpha), hi = aot_vset1(p->beta);
     const ptrdiff_t y_row = (ptrdiff_t)p->ow * AOT_VLEN;
     int32_t i, j;
-    for (j = 0; j < TW; ++j) {
-        aot_winograd_f32_out(t + j * AOT_VLEN, TW * AOT_VLEN, m + j * step, TW * step, TH, MH);
+    for (j = 0; j < RW; ++j) {
+        aot_winograd_f32_out(t + j * AOT_VLEN, RW * AOT_VLEN, m + j * step, RW * step, TH, MH);
     }
     for (i = 0; i < MH; ++i) {
-        aot_winograd_f32_out(out + i * MW * AOT_VLEN, AOT_VLEN, t + i * TW * AOT_VLEN, AOT_VLEN, TW,
+        aot_winograd_f32_out(out + i * MW * AOT_VLEN, AOT_VLEN, t + i * RW * AOT_VLEN, AOT_VLEN, TW,
                              MW);
     }
     for (i = 0; i < rows; ++i) {
@@ -207,7 +226,8 @@ AOT_INLINE void aot_winograd_f32_tile_out(float *y, const float *r, const float 
 AOT_INLINE void aot_winograd_f32_inputs(float *v, const float *x,
                                         const aot_winograd_f32_blocked_params *p, int32_t across,
                                         int32_t first, int32_t count, int T, int KH, int KW) {
-    const int TH = KH > 1 ? T : 1, TW = KW > 1 ? T : 1, MH = TH - KH + 1, MW = TW - KW + 1;
+    const int TH = KH > 1 ? T : 1, TW = KW > 1 ? T : 1, S = T == 5 ? 2 : 1;
+    const int MH = AOT_WINOGRAD_M(TH, KH), MW = AOT_WINOGRAD_M(TW, KW);
     const int32_t planes = (p->ic + AOT_VLEN - 1) / AOT_VLEN;
     const ptrdiff_t step = (ptrdiff_t)planes * p->tiles * AOT_VLEN;
     int32_t c, t;
@@ -215,7 +235,7 @@ AOT_INLINE void aot_winograd_f32_inputs(float *v, const float *x,
         const float *plane = x + c * p->x_plane;
         int32_t ty = first / across, tx = first % across;
         for (t = 0; t < count; ++t) {
-            const int32_t iy = p->y0 + ty * MH - p->pt, ix = tx * MW - p->pl;
+            const int32_t iy = (p->y0 + ty * MH) * S - p->pt, ix = tx * MW * S - p->pl;
             aot_winograd_f32_tile_in(v + ((ptrdiff_t)c * p->tiles + t) * AOT_VLEN, step,
                                      plane - (ptrdiff_t)p->x_row0 * p->x_row, p, iy, ix, TH, TW);
             if (++tx == across) {
@@ -232,7 +252,7 @@ AOT_INLINE void aot_winograd_f32_outputs(float *y, const float *r, const float *
                                          const aot_winograd_f32_blocked_params *p, int32_t across,
                                          int32_t first, int32_t count, int32_t o, int T, int KH,
                                          int KW, int ACT) {
-    const int MH = KH > 1 ? T - KH + 1 : 1, MW = KW > 1 ? T - KW + 1 : 1;
+    const int MH = AOT_WINOGRAD_M(KH > 1 ? T : 1, KH), MW = AOT_WINOGRAD_M(KW > 1 ? T : 1, KW);
     const ptrdiff_t step = (ptrdiff_t)o * p->tiles * AOT_VLEN;
     int32_t b, t;
     for (b = 0; b < o; ++b) {
@@ -253,19 +273,32 @@ AOT_INLINE void aot_winograd_f32_outputs(float *y, const float *r, const float *
     }
 }
 
-/* The TH * TW = `points` matrix products of one group of output channels: tiles by ic by o * V. */
+/* The matrix products of one group of output channels, tiles by ic by o * V: one per point, or with
+ * T = 5 one per sum of one, two or four points. */
 AOT_INLINE void aot_winograd_f32_products(aot_tile_f32_job *j, float *m, const float *v,
                                           const float *w, const float *next,
                                           const aot_winograd_f32_blocked_params *p, int32_t count,
-                                          int32_t o, int32_t points, int P, int O) {
+                                          int32_t o, int TH, int TW, int P, int O) {
+    static const int32_t first[4] = {0, 2, 3, 5}; /* point of each sum of an axis with five */
     const int32_t planes = (p->ic + AOT_VLEN - 1) / AOT_VLEN;
-    const ptrdiff_t panel = (ptrdiff_t)p->ic * o * AOT_VLEN;
-    int32_t point, q, i;
+    const ptrdiff_t point = (ptrdiff_t)planes * p->tiles * AOT_VLEN;
+    const int RH = TH == 5 ? 3 : TH, RW = TW == 5 ? 3 : TW;
+    int32_t sum, q, i;
     j->y_block = (ptrdiff_t)p->tiles * AOT_VLEN;
-    for (point = 0; point < points; ++point, w += panel) {
-        const float *after = point + 1 < points ? w + panel : next;
-        ptrdiff_t ahead = 0;
-        j->x = v + (ptrdiff_t)point * planes * p->tiles * AOT_VLEN;
+    for (sum = 0; sum < RH * RW; ++sum) {
+        const int32_t a = sum / RW, b = sum % RW;
+        const ptrdiff_t at = TH == 5 ? first[a] * TW + first[b] : sum;
+        const float *after;
+        ptrdiff_t panel, ahead = 0;
+        if (TH == 5) {
+            j->na = first[a + 1] - first[a];
+            j->nb = first[b + 1] - first[b];
+            j->xa = TW * point;
+            j->xb = point;
+        }
+        panel = (ptrdiff_t)j->na * j->nb * p->ic * o * AOT_VLEN;
+        after = sum + 1 < RH * RW ? w + panel : next;
+        j->x = v + at * point;
         j->w = w;
         for (q = 0; q < count; q += j->n) {
             const int32_t n = count - q < P ? count - q : P;
@@ -275,24 +308,27 @@ AOT_INLINE void aot_winograd_f32_products(aot_tile_f32_job *j, float *m, const f
             }
             j->edge = n == size ? AOT_TILE_CLOSE : 0;
             j->n = n;
-            j->y = m + ((ptrdiff_t)point * o * p->tiles + q) * AOT_VLEN;
+            j->y = m + ((ptrdiff_t)sum * o * p->tiles + q) * AOT_VLEN;
             j->next = after != NULL && ahead < panel
                           ? (uintptr_t)after + (size_t)ahead * sizeof *after
                           : 0;
-            ahead += (ptrdiff_t)p->ic * 8;
+            ahead += (ptrdiff_t)j->na * j->nb * p->ic * 8;
             aot_tile_f32_run(j, o, P, O, 0);
         }
+        w += panel;
     }
 }
 
-/* Instance: T the points per axis (4, 6 or 8); KH, KW the window (1, or 3 to T - 1); P, O the tile
- * family of the products (aot_tile_f32_run); ACT 0 if act is NONE or CLAMP. */
+/* Instance: T the points per axis (4, 6 or 8; 5 for stride 2); KH, KW the window (1, or 3 to T - 1;
+ * 3 and 3 for stride 2); P, O the tile family of the products (aot_tile_f32_run); ACT 0 if act is
+ * NONE or CLAMP. */
 AOT_INLINE void aot_winograd_f32_blocked(float *y, const float *x, const float *w,
                                          const float *bias, const float *r, void *scratch,
                                          const aot_winograd_f32_blocked_params *p, int T, int KH,
                                          int KW, int P, int O, int ACT) {
     static const float zeros[4 * AOT_VLEN] = {0.0F};
-    const int TH = KH > 1 ? T : 1, TW = KW > 1 ? T : 1, MH = TH - KH + 1, MW = TW - KW + 1;
+    const int TH = KH > 1 ? T : 1, TW = KW > 1 ? T : 1;
+    const int MH = AOT_WINOGRAD_M(TH, KH), MW = AOT_WINOGRAD_M(TW, KW);
     const int32_t points = TH * TW;
     const int32_t vecs = (p->oc + AOT_VLEN - 1) / AOT_VLEN;
     const int32_t planes = (p->ic + AOT_VLEN - 1) / AOT_VLEN;
@@ -322,7 +358,7 @@ AOT_INLINE void aot_winograd_f32_blocked(float *y, const float *x, const float *
                 o = aot_tile_f32_group(b, vecs, O);
                 next = panel + (ptrdiff_t)points * p->ic * o * AOT_VLEN;
                 aot_winograd_f32_products(&j, m, v, panel, b + o < vecs ? next : NULL, p, count, o,
-                                          points, P, O);
+                                          TH, TW, P, O);
                 aot_winograd_f32_outputs(y + at, r != NULL ? r + at : NULL, m, bias + b * AOT_VLEN,
                                          p, across, first, count, o, T, KH, KW, ACT);
                 panel = next;

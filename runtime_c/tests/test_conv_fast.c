@@ -91,11 +91,18 @@ static void test_depthwise(int number, int act, int parts) {
 /* Winograd's transform of `taps` weights for the kernel's T - 1 points and infinity; one weight
  * stays as it is. Lagrange's interpolation through the points gives the row (1, p, p * p ...) / the
  * product of p - q over the other points q; infinity gives (0, ... 0, 1). The kernel has the sign
- * of point 0 in its own transform. */
+ * of point 0 in its own transform. Five points are those of stride 2. */
 static void transform(double rows[8][7], int T, int taps) {
     static const double small[7] = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5};
     static const double four[5] = {0.0, 0.625, -0.625, 1.5, -1.5};
+    static const double strided[5][3] = {{1, 0, 0}, {0, 1, 0}, {1, 0, 1}, {0, 0, 1}, {0, 1, 0}};
     const double *points = T == 6 ? four : small;
+    for (int i = 0; T == 5 && i < 15; ++i) {
+        rows[i / 3][i % 3] = strided[i / 3][i % 3];
+    }
+    if (T == 5) {
+        return;
+    }
     for (int i = 0; i < T - 1; ++i) {
         double product = 1.0;
         for (int q = 0; q < T - 1; ++q) {
@@ -111,6 +118,23 @@ static void transform(double rows[8][7], int T, int taps) {
     }
 }
 
+/* Point `i` of T x T as weights are stored: with T = 5 the points of a sum follow each other. */
+static void place(int i, int TW, int T, int *a, int *b) {
+    static const int first[4] = {0, 2, 3, 5};
+    for (int sum = 0; T == 5 && sum < 9; ++sum) {
+        const int a0 = first[sum / 3], b0 = first[sum % 3], wide = first[sum % 3 + 1] - b0;
+        const int count = (first[sum / 3 + 1] - a0) * wide;
+        if (i < count) {
+            *a = a0 + i / wide;
+            *b = b0 + i % wide;
+            return;
+        }
+        i -= count;
+    }
+    *a = i / TW;
+    *b = i % TW;
+}
+
 /* n, ic, ih, iw, oc, kernel, strides, dilations, pads, groups */
 static const geometry squares[] = {
     {1, 1, 3, 3, 1, 3, 3, 1, 1, 1, 1, {0, 0, 0, 0}, 1},
@@ -123,12 +147,14 @@ static const geometry squares[] = {
     {2, 4, 12, 6, 5, 7, 1, 1, 1, 1, 1, {3, 0, 3, 0}, 1},
     {1, 18, 3, 21, 33, 1, 7, 1, 1, 1, 1, {0, 3, 0, 3}, 1},
     {1, 2, 9, 12, 3, 3, 7, 1, 1, 1, 1, {1, 6, 1, 0}, 1},
+    {2, 18, 9, 14, 5, 3, 3, 2, 2, 1, 1, {1, 1, 1, 1}, 1},
+    {1, 5, 13, 5, 40, 3, 3, 2, 2, 1, 1, {0, 2, 2, 0}, 1},
 };
 
 static void test_winograd(int number, int T, int act, int added, int parts) {
     const geometry *g = &squares[number];
     const int oh = out_rows(g), ow = out_columns(g), pixels = oh * ow, tiles = 5;
-    const int TH = g->kh > 1 ? T : 1, TW = g->kw > 1 ? T : 1, M = TH - g->kh + 1;
+    const int TH = g->kh > 1 ? T : 1, TW = g->kw > 1 ? T : 1, M = (TH - g->kh) / g->sh + 1;
     const int n = g->n * g->oc * pixels, O = 2, points = TH * TW, taps = g->kh * g->kw;
     const ptrdiff_t x_plane = (ptrdiff_t)g->ih * g->iw * V, y_plane = (ptrdiff_t)pixels * V;
     float *x = NEW(float, g->n * g->ic * g->ih * g->iw), *w = NEW(float, g->oc * g->ic * taps);
@@ -139,7 +165,7 @@ static void test_winograd(int number, int T, int act, int added, int parts) {
     double rows[8][7], columns[8][7];
     const float *whole, *xb, *rb;
     /* Rounding errors grow with the tile, and are relative to the largest result. */
-    const double error = T == 4 ? 3e-6 : T == 6 ? 2e-5 : 1e-4;
+    const double error = T <= 5 ? 3e-6 : T == 6 ? 2e-5 : 1e-4;
     check_case("winograd %d, T %d, act %d, r %d, parts %d", number, T, act, added, parts);
     fill_f32(x, g->n * g->ic * g->ih * g->iw, -1.0, 1.0);
     fill_f32(w, g->oc * g->ic * taps, -1.0, 1.0);
@@ -148,9 +174,10 @@ static void test_winograd(int number, int T, int act, int added, int parts) {
     transform(rows, TH, g->kh);
     transform(columns, TW, g->kw);
     for (int i = 0; i < points * g->ic * g->oc; ++i) {
-        const int a = i / (g->ic * g->oc) / TW, b = i / (g->ic * g->oc) % TW;
+        int a, b;
         const float *k = w + (i % g->oc * g->ic + i / g->oc % g->ic) * taps;
         double v = 0.0;
+        place(i / (g->ic * g->oc), TW, T, &a, &b);
         for (int t = 0; t < taps; ++t) {
             v += rows[a][t / g->kw] * columns[b][t % g->kw] * (double)k[t];
         }
@@ -169,7 +196,7 @@ static void test_winograd(int number, int T, int act, int added, int parts) {
     }
     for (int part = 0; part <= parts; ++part) {
         const int cut = oh / 2 / M * M, y0 = part ? cut : 0, y1 = parts > part ? cut : oh;
-        const int first = y0 - g->pad[0], row0 = first > 0 ? first : 0;
+        const int first = y0 * g->sh - g->pad[0], row0 = first > 0 ? first : 0;
         const ptrdiff_t to = (ptrdiff_t)y0 * ow * V;
         const float *from = xb + (ptrdiff_t)row0 * g->iw * V, *plus = added ? rb + to : NULL;
         const aot_winograd_f32_blocked_params p = {g->n,
@@ -181,8 +208,8 @@ static void test_winograd(int number, int T, int act, int added, int parts) {
                                                    ow,
                                                    g->kh,
                                                    g->kw,
-                                                   1,
-                                                   1,
+                                                   g->sh,
+                                                   g->sw,
                                                    1,
                                                    1,
                                                    g->pad[0],
@@ -217,8 +244,8 @@ int main(void) {
     }
     for (int number = 0; number < (int)(sizeof squares / sizeof *squares); ++number) {
         const geometry *g = &squares[number];
-        const int least = g->kh > g->kw ? g->kh : g->kw; /* odd */
-        for (int T = least + 1; T <= 8; T += 2) {
+        const int least = g->sh > 1 ? 5 : 1 + (g->kh > g->kw ? g->kh : g->kw); /* even or 5 */
+        for (int T = least; T <= (least == 5 ? 5 : 8); T += 2) {
             for (int k = 0; k < 4; ++k) {
                 test_winograd(number, T, k == 3 ? AOT_ACT_TANH : k % 2, k % 2, k / 2);
             }
