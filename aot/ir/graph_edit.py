@@ -109,8 +109,7 @@ class Editor:
             name=f"{before.name}_{op_type}" if before.name else None,
             num_outputs=1,
         )
-        for key, text in before.metadata_props.items():
-            made.metadata_props[key] = text
+        made.metadata_props.update(before.metadata_props)
         value = made.outputs[0]
         kind = dtype if dtype is not None else first.dtype
         assert kind is not None
@@ -316,21 +315,28 @@ def _constant_tensor(node: ir.Node) -> ir.TensorProtocol | None:
     return None
 
 
+def open_body(edit: Editor, before: ir.Node, body: ir.Graph) -> None:
+    """Move the nodes and constants of `body` in front of a node of the editor's graph.
+
+    The body has no outputs afterwards.
+    """
+    body.outputs.clear()
+    for value in list(body.initializers.values()):
+        assert value.const_value is not None
+        value.replace_all_uses_with(edit.tensor(value.const_value, str(value.name)))
+    inner = list(body)
+    body.remove(inner)
+    edit.graph.insert_before(before, inner)
+
+
 def inline_branch(node: ir.Node, branch: ir.Graph) -> None:
     """Put the nodes of `branch`, whose values have types, in the place of the If `node`.
 
     The If is removed; constants of the branch become constants of the graph around it.
     """
-    graph = graph_of(node)
-    edit = Editor(graph)
+    edit = Editor(graph_of(node))
     results = list(branch.outputs)
-    branch.outputs.clear()
-    for value in list(branch.initializers.values()):
-        assert value.const_value is not None
-        value.replace_all_uses_with(edit.tensor(value.const_value, str(value.name)))
-    inner = list(branch)
-    branch.remove(inner)
-    graph.insert_before(node, inner)
+    open_body(edit, node, branch)
     for old, new in zip(node.outputs, results, strict=True):
         copy = edit.node("Identity", [new], before=node, shape=shape_of(new))
         edit.replace(old, copy)

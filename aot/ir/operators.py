@@ -5,8 +5,7 @@
 
 A trait is a promise that a pass relies on; a pass asks for the trait it needs and never for the
 operator's name. `tests/ops/traits.py` proves every promise on random inputs. The table is filled
-when the portable backend is loaded (`aot.ops.registry.load_all`), which every compilation does
-first.
+where the portable backend is loaded: `aot.ops.registry.load_all` comes first in every compilation.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from aot.errors import BackendError
 from aot.ir.deferred_import import ir
@@ -343,6 +342,10 @@ class Interface(Generic[Rule]):
 
         return give
 
+    def by(self, rule: Rule) -> Given:
+        """`rule` as one of the `rules` of an operator that is being declared."""
+        return self, rule
+
     def of(self, node: ir.Node) -> Rule | None:
         """The rule of the operator of `node`, None if it has none."""
         return self.named(node.op_type, node.domain)
@@ -356,6 +359,7 @@ class Interface(Generic[Rule]):
         yield from sorted(self._rules)
 
 
+Given = tuple[Interface[Any], Any]  # a rule, after the interface that it is one of
 _TABLE: dict[tuple[str, str], Operator] = {}
 
 
@@ -366,14 +370,15 @@ def operator(
     *,
     domain: str = "",
     traits: Iterable[Trait] = (),
+    rules: Iterable[Given] = (),
     reads: Iterable[str] = (),
     module: str = "",
     **attributes: AttributeRule,
 ) -> Operator:
     """Declare an operator; `operands` are the names of its inputs, see `Operator`.
 
-    `attributes` say of an attribute which values it takes, as in `axis=AxisOf("x", -1)`. Errors
-    name `module`, which is the caller's ("").
+    `attributes` say which values one takes, as in `axis=AxisOf("x", -1)`; `rules` are those of
+    interfaces, as in `identity.by(always)`. Errors name `module`, which is the caller's ("").
 
     Raises BackendError for a trait that names another operand, for a name that is both an operand
     and a result, and for a second record of the operator.
@@ -403,10 +408,11 @@ def operator(
             what = f"operator {name}: {type(trait).__name__} names {axis}"
             raise BackendError(what, module, f'say {axis}=AxisOf("x", -1) beside its traits')
     before = _TABLE.setdefault((domain, name), made)
-    # A module that is imported again declares what is known.
-    if before != made:
+    if before != made:  # a module that is imported again declares what is known
         what = f"operator {domain or 'ai.onnx'}.{name} has two records"
         raise BackendError(what, module, f"the other one is in {before.module}")
+    for interface, rule in rules:
+        interface(name, domain)(rule)
     return made
 
 

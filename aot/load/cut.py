@@ -47,7 +47,9 @@ def cut(opened: Opened, inputs: Sequence[str], outputs: Sequence[str]) -> Opened
             raise ModelError(f'no output depends on the value "{name}"', INPUTS, f"outputs: {some}")
     part = _part(opened.proto, nodes, needed)
     types = _types(opened, {*inputs, *wanted}, part.graph, said)
-    part.graph.input.extend(types[n] for n in dict.fromkeys(inputs) if not _is_input(graph, n))
+    part.graph.input.extend(
+        types[n] for n in dict.fromkeys(inputs) if not any(i.name == n for i in graph.input)
+    )
     part.graph.output.extend(types[n] for n in dict.fromkeys(wanted))
     return opened._replace(proto=part)
 
@@ -124,10 +126,6 @@ def _with_types(graph: onnx.GraphProto, inputs: Sequence[str]) -> tuple[list[str
         if names[-1] != given:
             said[name] = number
     return names, said
-
-
-def _is_input(graph: onnx.GraphProto, name: str) -> bool:
-    return any(i.name == name for i in graph.input)
 
 
 def _check_names(graph: onnx.GraphProto, inputs: Sequence[str], outputs: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -139,15 +139,15 @@ def _batch_notes(shapes: Mapping[str, list[Dim] | None]) -> tuple[str, ...]:
     if not shapes:
         return ()
     name, dims = next(iter(shapes.items()))
-    other = Pin("--input-shape", name, (2, *(_most(d) for d in (dims or ())[1:] if _is_size(d))))
+    other = Pin(
+        "--input-shape",
+        name,
+        (2, *(_most(d) for d in (dims or ())[1:] if isinstance(d, int | Dimension))),
+    )
     inputs = ", ".join(f'"{n}"' for n in list(shapes)[:4])
     more = f" and {len(shapes) - 4} more" if len(shapes) > 4 else ""
     said = f"dimension 0 has neither size nor name in the file and is 1 ({other} makes it 2)"
     return (f"{'input' if len(shapes) == 1 else 'inputs'} {inputs}{more}: {said}",)
-
-
-def _is_size(dim: Dim) -> TypeGuard[int | Dimension]:
-    return isinstance(dim, int | Dimension)
 
 
 def _evaluate_expressions(inputs: list[onnx.ValueInfoProto], symbols: Known) -> Iterator[AotError]:
@@ -343,7 +343,9 @@ def bind(
         if not _storable(given, dtype):
             what = f'input "{info.name}" is {dtype}, the value bound to it is {given.dtype}'
             raise ModelError(what)
-        given = given.reshape(_bound_shape(info, given))
+        given = given.reshape(
+            given.shape or tuple(d.dim_value for d in info.type.tensor_type.shape.dim)
+        )
         value = given.astype(dtype)
         exact = value.dtype.kind in "iub" or "int" in value.dtype.name  # 2 and 4 bits have no kind
         if exact and not np.array_equal(value.astype(_wide(value.dtype)), given):
@@ -357,11 +359,6 @@ def _wide(dtype: Any) -> Any:
     import numpy as np
 
     return dtype if dtype.kind in "iub" else np.dtype(np.int8)
-
-
-def _bound_shape(info: onnx.ValueInfoProto, given: Any) -> tuple[int, ...]:
-    """The shape of a bound value; one number has as many axes as its input (`_wanted`)."""
-    return given.shape or tuple(d.dim_value for d in info.type.tensor_type.shape.dim)
 
 
 def _storable(given: Any, dtype: Any) -> bool:

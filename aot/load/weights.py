@@ -47,8 +47,7 @@ def split(model: onnx.ModelProto, folder: Path | None) -> tuple[onnx.ModelProto,
             weights.append(_weight(tensor, tensor.name, folder))
         else:
             graph.initializer.append(tensor)
-    for sparse in old.sparse_initializer:
-        graph.initializer.append(dense(sparse))
+    graph.initializer.extend(dense(sparse) for sparse in old.sparse_initializer)
     for node in old.node:
         big = constant_tensor(node)
         if big is not None and element_count(big) > SMALL_ELEMENTS:

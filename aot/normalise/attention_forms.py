@@ -161,8 +161,7 @@ def _attention(edit: Editor, node: ir.Node, inputs: list[ir.Value | None]) -> ir
     new = ir.Node(
         "", "Attention", inputs, attributes, name=node.name, num_outputs=4 if scores else 1
     )
-    for key, text in node.metadata_props.items():
-        new.metadata_props[key] = text
+    new.metadata_props.update(node.metadata_props)
     set_type(new.outputs[0], int(dtype_of(q)), (*shape_of(q)[:3], shape_of(v)[3]))
     new.outputs[0].name = edit.fresh(f"{node.outputs[0].name}_heads")
     if scores is not None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from aot.errors import ModelError
 from aot.ir.deferred_import import ir, onnx
-from aot.ir.graph_edit import Editor, graphs, hoist_constants
+from aot.ir.graph_edit import Editor, graphs, hoist_constants, open_body
 from aot.ir.graph_nodes import (
     NAME_KEY,
     dtype_of,
@@ -102,10 +102,7 @@ def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
     # The inliner left something behind that only this body names, so the body is not complete.
     if any(n.domain == BODY for n in result.graph.node):
         return None
-    body: ir.Graph = ir.from_proto(result).graph
-    for graph in [body, *subgraphs(body)]:
-        hoist_constants(graph)
-    return body
+    return _hoisted(result)
 
 
 def _steps_of(node: ir.Node, model: ir.Model) -> ir.Graph:
@@ -117,6 +114,11 @@ def _steps_of(node: ir.Node, model: ir.Model) -> ir.Graph:
             nodes.append(onnx.helper.make_node("Identity", [name], [value.name]))
     del single.graph.node[:]
     single.graph.node.extend(nodes)
+    return _hoisted(single)
+
+
+def _hoisted(single: onnx.ModelProto) -> ir.Graph:
+    """The graph of the model, with constants in place of the nodes that make them."""
     body: ir.Graph = ir.from_proto(single).graph
     for graph in [body, *subgraphs(body)]:
         hoist_constants(graph)
@@ -181,8 +183,9 @@ def _plain_names(graph: onnx.GraphProto) -> None:
 def _alone(node: ir.Node, model: ir.Model) -> onnx.ModelProto:
     """A model of this node and the types of what it reads and writes."""
     single = onnx.ModelProto(ir_version=10)
-    for domain, version in model.opset_imports.items():
-        single.opset_import.append(onnx.helper.make_opsetid(domain, version))
+    single.opset_import.extend(
+        onnx.helper.make_opsetid(domain, version) for domain, version in model.opset_imports.items()
+    )
     single.graph.name = "node"
     alone = ir.serde.serialize_node(node)
     # Defaults are written out: the body's opset may have others than the node's.
@@ -215,21 +218,14 @@ def _say_defaults(node: onnx.NodeProto, version: int) -> None:
 
 def _replace(node: ir.Node, body: ir.Graph) -> None:
     """Put the nodes of `body`, whose interface has the names of `node`'s, in its place."""
-    graph = graph_of(node)
-    edit = Editor(graph)
+    edit = Editor(graph_of(node))
     # A name of the body may be one of an operand's: it means that operand.
     outside = {str(v.name): v for v in node.inputs if v is not None} | captured(node)
     for value in list(body.inputs):
         value.replace_all_uses_with(outside[str(value.name)])
-    for value in list(body.initializers.values()):
-        assert value.const_value is not None
-        value.replace_all_uses_with(edit.tensor(value.const_value, str(value.name)))
     results = {str(v.name): v for v in body.outputs}
-    body.outputs.clear()
-    inner = list(body)
-    body.remove(inner)
-    _name(node, inner)
-    graph.insert_before(node, inner)
+    _name(node, list(body))
+    open_body(edit, node, body)
     for old in node.outputs:
         # An output that is an operand itself has no maker in the body.
         if old.name:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from aot.ir.dtypes import BOOL, F32, S64
 from aot.ir.graph_nodes import NAN_ROWS, attribute, shape_of
 from aot.ir.splits import Split
 from aot.ops.attention_plan import FEW, plan
-from aot.ops.matmul_views import Strided
+from aot.ops.matmul_views import Strided, turned
 from aot.ops.narrow import rounds
 from aot.ops.registry import op, portable
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
@@ -24,7 +25,7 @@ from aot.shapes.dynamic.rows import counted
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, with_input
 from aot.shapes.operands import operand_shape, operands_fit, repeats, wrong
 from aot.shapes.partial_values import PartialValues
-from aot.vendor import Case, Match, NodeRef, Recorder, ValueRef, case, f32, optional
+from aot.vendor import OP, Case, Match, NodeRef, Recorder, ValueRef, case, f32, wildcard
 
 INPUTS = "q k v mask? past_key? past_value? lens?"
 OUTPUTS = "y present_key? present_value? qk?"
@@ -214,27 +215,6 @@ def to_kernel(c: Recorder, m: Match) -> None:
 # -- transposes of operands and of the result -------------------------------------------------
 
 
-def _inner(op: Any, q: Any, k: Any, v: Any, mask: Any, lens: Any) -> Any:
-    """The pattern of an Attention, each of whose operands q, k, v may be behind a Transpose."""
-
-    def transposed(name: str, x: Any) -> Any:
-        """The pattern `x`, behind a Transpose called `name` or without it."""
-        return optional(lambda i: op.Transpose(i, _outputs=[name]), x)
-
-    q, k, v = transposed("tq", q), transposed("tk", k), transposed("tv", v)
-    return op.Attention(q, k, v, mask, None, None, lens, _optional=4, _outputs=["attention"])
-
-
-def attention_views(op: Any, q: Any, k: Any, v: Any, mask: Any, lens: Any) -> Any:
-    """The pattern of an Attention of operands that may be transposed."""
-    return _inner(op, q, k, v, mask, lens)
-
-
-def attention_views_transposed(op: Any, q: Any, k: Any, v: Any, mask: Any, lens: Any) -> Any:
-    """The pattern of a Transpose of an Attention of operands that may be transposed."""
-    return op.Transpose(_inner(op, q, k, v, mask, lens))
-
-
 def rows_stay(m: Match) -> Iterator[tuple[bool, str]]:
     """Checks that the last axis of q, k, v and y is still contiguous after the transposes."""
     for name, view in zip("qkvy", views_of(m), strict=True):
@@ -242,22 +222,33 @@ def rows_stay(m: Match) -> Iterator[tuple[bool, str]]:
         yield whole, f"a transpose moves the elements of a row of {name} apart"
 
 
-for _build in (attention_views, attention_views_transposed):
-    _made = portable.pattern(_build)
-    _made.check(supported)
-    _made.check(rows_stay)
-    _made.lower(to_kernel)
+def transposed_cases(transposed: bool) -> Iterator[Case]:
+    """Attention of Q, K, V whose heads stand behind the sequence: [N, S, H, D]."""
+    swap = [0, 2, 1, 3]
+    attrs: dict[str, Any] = {f"{t}.perm": swap for t in ("tq", "tk", "tv")}
+    if transposed:
+        attrs["perm"] = swap
+    yield case(f32(2, 9, 3, 20), f32(2, 21, 3, 20), f32(2, 21, 3, 20), **attrs)
+    mask = f32(2, 1, 1, 21, low=-4)
+    yield case(f32(2, 9, 3, 20), f32(2, 21, 3, 20), f32(2, 21, 3, 20, seed=1), mask, **attrs)
 
-    @_made.cases
-    def transposed_cases(transposed: bool = _build is attention_views_transposed) -> Iterator[Case]:
-        """Attention of Q, K, V whose heads stand behind the sequence: [N, S, H, D]."""
-        swap = [0, 2, 1, 3]
-        attrs: dict[str, Any] = {f"{t}.perm": swap for t in ("tq", "tk", "tv")}
-        if transposed:
-            attrs["perm"] = swap
-        yield case(f32(2, 9, 3, 20), f32(2, 21, 3, 20), f32(2, 21, 3, 20), **attrs)
-        mask = f32(2, 1, 1, 21, low=-4)
-        yield case(f32(2, 9, 3, 20), f32(2, 21, 3, 20), f32(2, 21, 3, 20, seed=1), mask, **attrs)
+
+# Each of q, k, v may be behind a Transpose.
+_QKV = [turned(f"t{name}", wildcard(name)) for name in "qkv"]
+_REST = (wildcard("mask"), None, None, wildcard("lens"))
+_ATTENTION = OP.Attention(*_QKV, *_REST, _optional=4, _outputs=["attention"])
+for _name, _graph, _transposed in (
+    ("attention_views", _ATTENTION, False),
+    ("attention_views_transposed", OP.Transpose(_ATTENTION), True),
+):
+    portable.declare(
+        _name,
+        _graph,
+        supported,
+        rows_stay,
+        lower=to_kernel,
+        cases=partial(transposed_cases, _transposed),
+    )
 
 
 # -- cases ------------------------------------------------------------------------------------

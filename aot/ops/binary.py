@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, shape_of
-from aot.ir.operators import Commutative, Elementwise, Exact, Trait
+from aot.ir.operators import Commutative, Elementwise, Exact, Given, Trait
 from aot.ir.value_traits import Curve
 from aot.normalise.affine import scales
 from aot.normalise.arithmetic import plainer
@@ -36,7 +37,20 @@ from aot.shapes.operands import operand_shape, operands_fit, repeats
 from aot.shapes.partial_values import PartialValues
 from aot.shapes.reference import Unknown
 from aot.shapes.symbolic import Poly, Terms, combined, polynomials
-from aot.vendor import F32, Case, DType, Handle, Match, Pattern, Recorder, ValueRef, case, f32
+from aot.vendor import (
+    F32,
+    OP,
+    Case,
+    DType,
+    Handle,
+    Match,
+    Pattern,
+    Recorder,
+    ValueRef,
+    case,
+    f32,
+    wildcard,
+)
 from aot.vendor.layouts import follow
 
 NO_ACT, RELU, CLIP = 0, 1, 2
@@ -122,6 +136,7 @@ def declare(
     types: tuple[DType, ...] = NUMBERS,
     traits: Sequence[Trait] = (Elementwise(),),
     value: Callable[[Any, Any], Any] | None = None,
+    rules: Iterable[Given] = (),
 ) -> Pattern:
     """Declare the operator `op_type` of two broadcast operands of one type, computed by
     aot_<kernel>.
@@ -129,16 +144,15 @@ def declare(
     `types` are the types it is for, `value` computes it with NumPy for constants (None: not at
     all).
     """
-    if value:
-        evaluates(op_type)(elementwise(value))
-    made = op(op_type, "a b", traits=traits)
-    made.layouts(follow)
-    made.check(lambda m: same_type(m, types))
-
-    @made.lower
-    def to_kernel(c: Recorder, m: Match) -> None:
-        """Record the kernel on operands a and b, broadcast to y."""
-        combine_pair(c, m, kernel)
+    made = op(
+        op_type,
+        "a b",
+        traits=traits,
+        rules=[*rules, *([evaluates.by(elementwise(value))] if value else [])],
+        check=partial(same_type, types=types),
+        lower=lambda c, m: combine_pair(c, m, kernel),
+        layouts=follow,
+    )
 
     @made.cases
     def type_cases() -> Iterator[Case]:
@@ -156,74 +170,58 @@ def declare(
     return made
 
 
-def declare_clamped(op_type: str, kernel: str, value: Callable[[Any, Any], Any]) -> Pattern:
+_A, _B, _C = map(wildcard, "abc")
+
+
+def declare_clamped(
+    op_type: str, kernel: str, value: Callable[[Any, Any], Any], *rules: Given
+) -> Pattern:
     """Declare the operator, and its float32 fusions with a Relu or Clip behind it."""
-    for act, made in (
-        (RELU, portable.pattern(_relu_of(op_type))),
-        (CLIP, portable.pattern(_clip_of(op_type))),
-    ):
-        made.layouts(follow)
-        made.check(lambda m: same_type(m, (F32,)))
-        _lower_clamped(made, kernel, act)
+    pair = getattr(OP, op_type)(_A, _B)
+    bounded = OP.Clip(pair, wildcard("low"), wildcard("high"), _optional=2)
+    for name, graph, act in (("relu", OP.Relu(pair), RELU), ("clip", bounded, CLIP)):
+        portable.declare(
+            f"{op_type.lower()}_{name}",
+            graph,
+            partial(same_type, types=(F32,)),
+            *([constant_bounds] if act == CLIP else []),
+            lower=partial(to_clamped, kernel=kernel, act=act),
+            layouts=follow,
+            cases=partial(clamped_cases, act),
+        )
     more: list[Trait] = [Commutative()] if op_type in ("Add", "Mul") else []
     more += [] if op_type == "Div" else [Curve()]
-    return declare(op_type, kernel, traits=[Elementwise(), *more], value=value)
+    return declare(op_type, kernel, traits=[Elementwise(), *more], value=value, rules=rules)
 
 
-def _lower_clamped(made: Pattern, kernel: str, act: int) -> None:
-    """Add checks, lowering and cases to a pattern of an operator with a fused Relu or Clip
-    (`act`).
-    """
+def constant_bounds(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the bounds of a Clip are constants of one element."""
+    # Bounds go into the parameters, which are constants of the program.
+    for name in ("low", "high"):
+        v = m.values[name]
+        known = v is None or (v.is_const and math.prod(v.shape) == 1)
+        yield known, f"bound {name} is computed at run time"
 
-    @made.check
-    def constant_bounds(m: Match) -> Iterator[tuple[bool, str]]:
-        """Checks that the bounds of a Clip are constants of one element."""
-        # Bounds go into the parameters, which are constants of the program.
-        for name in ("low", "high") if act == CLIP else ():
-            v = m.values[name]
-            known = v is None or (v.is_const and math.prod(v.shape) == 1)
-            yield known, f"bound {name} is computed at run time"
 
-    @made.lower
-    def to_kernel(c: Recorder, m: Match) -> None:
-        """Record the kernel with its activation and bounds; an absent bound is infinite."""
-        combine_pair(c, m, kernel, act, _bound(m, "low", -math.inf), _bound(m, "high", math.inf))
+def to_clamped(c: Recorder, m: Match, kernel: str, act: int) -> None:
+    """Record the kernel with its activation and bounds; an absent bound is infinite."""
+    combine_pair(c, m, kernel, act, _bound(m, "low", -math.inf), _bound(m, "high", math.inf))
 
-    @made.cases
-    def fused_cases() -> Iterator[Case]:
-        """The operator, then Relu or Clip with constant bounds; b stays away from 0."""
-        if act == RELU:
-            yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1, low=0.5))
-        else:
-            bounds = np.array(-0.5, np.float32), np.array(0.75, np.float32)
-            yield case(f32(2, 5, 3, 3), f32(2, 5, 3, 3, low=0.5), *bounds, const=(2, 3))
-            yield case(f32(7), f32(1, low=0.5), bounds[0], const=(2,))
+
+def clamped_cases(act: int) -> Iterator[Case]:
+    """The operator, then Relu or Clip with constant bounds; b stays away from 0."""
+    if act == RELU:
+        yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1, low=0.5))
+    else:
+        bounds = np.array(-0.5, np.float32), np.array(0.75, np.float32)
+        yield case(f32(2, 5, 3, 3), f32(2, 5, 3, 3, low=0.5), *bounds, const=(2, 3))
+        yield case(f32(7), f32(1, low=0.5), bounds[0], const=(2,))
 
 
 def _bound(m: Match, name: str, default: float) -> float:
     """The constant bound `name` of a match as a number; `default` where it is absent."""
     value = m.values.get(name)
     return default if value is None else float(np.asarray(value.data).reshape(()))
-
-
-def _relu_of(op_type: str) -> Any:
-    """A pattern function of Relu(op_type(a, b)), named after both."""
-
-    def pattern(op: Any, a: Any, b: Any) -> Any:
-        return op.Relu(getattr(op, op_type)(a, b))
-
-    pattern.__name__ = f"{op_type.lower()}_relu"
-    return pattern
-
-
-def _clip_of(op_type: str) -> Any:
-    """A pattern function of Clip(op_type(a, b), low, high), named after both."""
-
-    def pattern(op: Any, a: Any, b: Any, low: Any, high: Any) -> Any:
-        return op.Clip(getattr(op, op_type)(a, b), low, high, _optional=2)
-
-    pattern.__name__ = f"{op_type.lower()}_clip"
-    return pattern
 
 
 def quotient(a: Array, b: Array) -> Array:
@@ -236,10 +234,29 @@ def quotient(a: Array, b: Array) -> Array:
     return np.asarray(found + ((a % b != 0) & ((a < 0) != (b < 0))).astype(a.dtype))
 
 
-add = declare_clamped("Add", "add", np.add)
-sub = declare_clamped("Sub", "sub", np.subtract)
-mul = declare_clamped("Mul", "mul", np.multiply)
-div = declare_clamped("Div", "div", quotient)
+add = declare_clamped(
+    "Add",
+    "add",
+    np.add,
+    bounds.by(wrapping(corners(np.add))),
+    polynomials.by(combined(symbolic.add)),
+)
+sub = declare_clamped(
+    "Sub",
+    "sub",
+    np.subtract,
+    identity.by(neutral(0, negative=False)),
+    polynomials.by(combined(lambda a, b: symbolic.add(a, b, -1))),
+)
+mul = declare_clamped(
+    "Mul",
+    "mul",
+    np.multiply,
+    identity.by(neutral(1)),
+    bounds.by(wrapping(corners(np.multiply))),
+    polynomials.by(combined(symbolic.multiply)),
+)
+div = declare_clamped("Div", "div", quotient, identity.by(neutral(1)))
 
 
 def float_operand(node: ir.Node, limit: int = 1 << 16) -> Array | None:
@@ -315,15 +332,6 @@ def mul_factors(node: ir.Node) -> tuple[ir.Value, ...]:
 def div_scales(place: int, other: Array) -> tuple[Array, Array] | None:
     """x / c as (factor, addend) of x; None for c / x and for a c with a zero."""
     return None if place or not np.all(other) else (1 / other, np.zeros_like(other))
-
-
-identity("Mul Div")(neutral(1))
-identity("Sub")(neutral(0, negative=False))
-bounds("Add")(wrapping(corners(np.add)))
-bounds("Mul")(wrapping(corners(np.multiply)))
-polynomials("Add")(combined(symbolic.add))
-polynomials("Sub")(combined(lambda a, b: symbolic.add(a, b, -1)))
-polynomials("Mul")(combined(symbolic.multiply))
 
 
 @bounds("Sub")
@@ -416,40 +424,36 @@ def div_cases() -> Iterator[Case]:
         yield case(a, np.array([2, 3, 9, 7, 5], t.np_name))
 
 
-@portable.pattern
-def mul_add(op: Any, a: Any, b: Any, c: Any) -> Any:
-    """The pattern of a * b + c."""
-    return op.Add(op.Mul(a, b), c)
+def three_floats(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that all three operands are float32."""
+    for v in (m.a, m.b, m.c):
+        yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
 
 
-@portable.pattern
-def mul_add_relu(op: Any, a: Any, b: Any, c: Any) -> Any:
-    """The pattern of Relu(a * b + c)."""
-    return op.Relu(op.Add(op.Mul(a, b), c))
+def to_muladd(c: Recorder, m: Match, act: int) -> None:
+    """Record one call of aot_muladd_f32, with a Relu or without (`act`)."""
+    operands = [operand(c, v, m.y) for v in (m.a, m.b, m.c)]
+    combine(c, "muladd", F32, m.y, stored(m.y), operands, act)
 
 
-for _made, _act in ((mul_add, NO_ACT), (mul_add_relu, RELU)):
-    _made.priority = -1  # a convolution would rather take the Add
-    _made.layouts(follow)
+def muladd_cases() -> Iterator[Case]:
+    """a * b + c: channels broadcast, all alike."""
+    yield case(f32(2, 5, 3, 3), f32(5, 1, 1), f32(5, 1, 1, seed=1), const=(1, 2))
+    yield case(f32(1, 33, 3), f32(1, 33, 3, seed=1), f32(1, 33, 3, seed=2))
+    yield case(f32(3, 7), f32(7), f32(3, 1))
 
-    @_made.check
-    def three_floats(m: Match) -> Iterator[tuple[bool, str]]:
-        """Checks that all three operands are float32."""
-        for v in (m.a, m.b, m.c):
-            yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
 
-    @_made.lower
-    def to_muladd(c: Recorder, m: Match, act: int = _act) -> None:
-        """Record one call of aot_muladd_f32, with a Relu or without (`act`)."""
-        operands = [operand(c, v, m.y) for v in (m.a, m.b, m.c)]
-        combine(c, "muladd", F32, m.y, stored(m.y), operands, act)
-
-    @_made.cases
-    def muladd_cases() -> Iterator[Case]:
-        """a * b + c: channels broadcast, all alike."""
-        yield case(f32(2, 5, 3, 3), f32(5, 1, 1), f32(5, 1, 1, seed=1), const=(1, 2))
-        yield case(f32(1, 33, 3), f32(1, 33, 3, seed=1), f32(1, 33, 3, seed=2))
-        yield case(f32(3, 7), f32(7), f32(3, 1))
+_SUM = OP.Add(OP.Mul(_A, _B), _C)
+for _name, _graph, _act in (("mul_add", _SUM, NO_ACT), ("mul_add_relu", OP.Relu(_SUM), RELU)):
+    portable.declare(
+        _name,
+        _graph,
+        three_floats,
+        lower=partial(to_muladd, act=_act),
+        layouts=follow,
+        cases=muladd_cases,
+        priority=-1,  # a convolution would rather take the Add
+    )
 
 
 def sloped(x: Array, slope: Array) -> Array:

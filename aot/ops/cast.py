@@ -61,7 +61,13 @@ EXACT = 2**24
 
 ROUNDING = OneOf("up down nearest", "up")
 cast = op(
-    "Cast", "x", traits=[Elementwise(), Exact(), Converts()], to=0, saturate=1, round_mode=ROUNDING
+    "Cast",
+    "x",
+    traits=[Elementwise(), Exact(), Converts()],
+    to=0,
+    saturate=1,
+    round_mode=ROUNDING,
+    rules=[sizings.by(Sizing(passes=True))],
 )
 cast_like = op(
     "CastLike",
@@ -85,7 +91,6 @@ F8_FORMATS = {
 
 cast.packed = cast_like.packed = True
 identity("Cast CastLike")(always)
-sizings("Cast")(Sizing(passes=True))
 
 
 @evaluates("Cast")

@@ -33,8 +33,8 @@ clip = op(
     "x low? high?",
     traits=[Elementwise("x"), Exact(when=_bounded), Curve(), Clamp("low", "high")],
     types=NUMBERS,
+    layouts=follow,
 )
-clip.layouts(follow)
 
 
 @bounds("Clip")

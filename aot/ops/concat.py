@@ -34,7 +34,13 @@ from aot.vendor.strided_copy import Axis, copy_part, move, split_at, stored, str
 #: A pattern has a name for each result, so that their number needs a limit.
 MAX_PARTS = 64
 
-concat = op("Concat", "xs*", traits=[Moves()], axis=AxisOf("xs"))
+concat = op(
+    "Concat",
+    "xs*",
+    traits=[Moves()],
+    axis=AxisOf("xs"),
+    rules=[identity.by(alone), joins.by(axis_of), permute.by(along_axis)],
+)
 split = op(
     "Split",
     "x sizes?",
@@ -42,18 +48,11 @@ split = op(
     traits=[SizedBy("sizes"), Moves("x", fewer=True)],
     axis=AxisOf("x", 0),
     num_outputs=None,
+    rules=[
+        operands_fit.by(lists((1, "the lengths"))),
+        identity.by(lambda node: len(node.outputs) == 1),
+    ],
 )
-
-
-identity("Concat")(alone)
-joins("Concat")(axis_of)
-permute("Concat")(along_axis)
-
-
-@identity("Split")
-def one_part(node: ir.Node) -> bool:
-    """Whether a Split has one part, which is its input."""
-    return len(node.outputs) == 1
 
 
 @evaluates("Concat")
@@ -374,9 +373,6 @@ def split_dynamic(x: DynamicDims, node: ir.Node) -> None:
     for old, (new, axes) in zip(list(node.outputs), made, strict=True):
         x.become(old, new, axes)
     x.drop(node)
-
-
-operands_fit("Split")(lists((1, "the lengths")))
 
 
 encodes("Concat Split")(axis_from_front)

@@ -27,7 +27,7 @@ from aot.vendor import Match, Operand, Recorder, ValueRef
 RESULTS = " ".join(f"y{i}" for i in range(MAX_PARTS))
 HEADER = "aot_control.h"
 
-if_ = op("If", "xs*", RESULTS, domain=CONTROL)
+if_ = op("If", "xs*", RESULTS, domain=CONTROL, check=lambda m: _few_results(m))
 loop_ = op("Loop", "xs*", RESULTS, domain=CONTROL)
 
 
@@ -35,12 +35,6 @@ sizings("Loop")(Sizing(data=0))
 controls("If")(Control.branch)
 controls("Loop")(Control.loop)
 controls("Scan")(Control.scan)
-
-
-@if_.check
-def if_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks that an If has no more results than the pattern has names for."""
-    yield from _few_results(m)
 
 
 @loop_.check

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64
 from aot.ir.layout import PLAIN, Layout, blocked
 from aot.ir.operators import AUTO_PAD, AtLeast, Linear, ShapeOf, Window, operator
@@ -17,15 +16,28 @@ from aot.ops import conv_plan as plan, conv_winograd as winograd
 from aot.ops.conv_bf16 import costs, plan_rounded
 from aot.ops.conv_grouped import pixel_vectors, plan_grouped
 from aot.ops.conv_plan import ConvShape, KernelCall
-from aot.ops.fused import Fused, fuse, with_bounds
+from aot.ops.fused import fuse, with_bounds
 from aot.ops.narrow import rounds
 from aot.ops.registry import op
-from aot.partition.cost.costs import Shape, multiplications
+from aot.partition.cost.costs import multiplications
 from aot.shapes.checks import checks, window_fits
 from aot.shapes.operands import POINTS, convolved, operands_fit
-from aot.vendor import Case, Match, NodeRef, Recorder, ValueRef, WindowShape, case, f32, same_shapes
+from aot.vendor import (
+    OP,
+    Case,
+    Match,
+    NodeRef,
+    Recorder,
+    ValueRef,
+    WindowShape,
+    case,
+    f32,
+    same_shapes,
+    wildcard,
+)
 from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.layouts import narrow
+from aot.vendor.pattern import OpPat, names
 from aot.vendor.quantised_product import product_node
 
 conv = op(
@@ -35,6 +47,10 @@ conv = op(
     auto_pad=AUTO_PAD,
     group=AtLeast(1, 1),
     kernel_shape=ShapeOf("w"),
+    rules=[
+        operands_fit.by(convolved(1, 2, {})),
+        multiplications.by(lambda node, x, w, y: math.prod(y) * math.prod(w[1:])),
+    ],
 )
 operator(
     "QLinearConv",
@@ -43,15 +59,8 @@ operator(
     auto_pad=AUTO_PAD,
     group=AtLeast(1, 1),
     kernel_shape=ShapeOf("w"),
+    rules=[operands_fit.by(convolved(3, 8, {**POINTS, 6: "y_scale", 7: "y_zero_point"}))],
 )
-
-
-@multiplications("Conv")
-def conv_macs(node: ir.Node, x: Shape, w: Shape, y: Shape) -> int:
-    """Multiplications of a convolution: each result sums the window and the channels of its
-    group.
-    """
-    return math.prod(y) * math.prod(w[1:])
 
 
 def conv_shape(m: Match, node: NodeRef) -> ConvShape:
@@ -253,54 +262,37 @@ conv.check(shapes_agree)
 conv.layouts(layouts_of)
 
 
-def _declare(fused: Fused) -> None:
-    """Add checks, layouts, lowering and cases to a pattern of a Conv with fused operators."""
-    made = fused.pattern
-    made.check(shapes_agree)
-    made.layouts(layouts_of)
-
-    @made.check
-    def fits(m: Match) -> Iterator[tuple[bool, str]]:
-        """Checks that the fast kernels compute it, and that a residual has the shape of the
-        result.
-        """
-        yield packed(m), "only float32 convolutions with constant weights are fused"
-        r = m.values.get("r")
-        if r is not None:
-            yield same_shapes(m, r)
-            # The kernel of depthwise convolutions has no operand for a residual.
-            one_each = m.x.shape[1] == m.w.shape[0] == int(m.conv.attr("group", 1)) > 1
-            yield not one_each, "a depthwise convolution adds nothing"
-
-    @made.lower
-    def lowered(c: Recorder, m: Match) -> None:
-        """Record the convolution with the activation that the match has."""
-        record(c, m, product_node(m), fused.constants(m))
-
-    @made.cases
-    def one() -> Iterator[Case]:
-        """A case of a 3 x 3 convolution with the operators that are fused behind it."""
-        arrays = [f32(1, 5, 6, 6), f32(12, 5, 3, 3, low=-0.2, high=0.2), f32(12)]
-        if "r" in fused.params:
-            arrays.append(f32(1, 12, 4, 4))
-        yield with_bounds(fused, arrays)
+def fits(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of a Conv with fused operators: the fast kernels compute it, and a residual has the
+    shape of the result.
+    """
+    yield packed(m), "only float32 convolutions with constant weights are fused"
+    r = m.values.get("r")
+    if r is not None:
+        yield same_shapes(m, r)
+        # The kernel of depthwise convolutions has no operand for a residual.
+        one_each = m.x.shape[1] == m.w.shape[0] == int(m.conv.attr("group", 1)) > 1
+        yield not one_each, "a depthwise convolution adds nothing"
 
 
-def _conv(op: Any, x: Any, w: Any, b: Any) -> Any:
-    """The pattern of a Conv with an optional bias; the node is called conv."""
-    return op.Conv(x, w, b, _outputs=["conv"], _optional=1)
+def fused_case(graph: OpPat) -> Iterator[Case]:
+    """A case of a 3 x 3 convolution with the operators that are fused behind it."""
+    arrays = [f32(1, 5, 6, 6), f32(12, 5, 3, 3, low=-0.2, high=0.2), f32(12)]
+    arrays += [f32(1, 12, 4, 4)] if "r" in names(graph)[0] else []
+    yield with_bounds(graph, arrays)
 
 
-def _conv_add(op: Any, x: Any, w: Any, b: Any, r: Any) -> Any:
-    """The pattern of a Conv and the sum with a residual r."""
-    return op.Add(_conv(op, x, w, b), r)
-
-
-for _fused in (
-    *fuse("conv", ("x", "w", "b"), _conv),
-    *fuse("conv_add", ("x", "w", "b", "r"), _conv_add),
-):
-    _declare(_fused)
+_CONV = OP.Conv(*map(wildcard, "xwb"), _outputs=["conv"], _optional=1)
+for _name, _graph in (("conv", _CONV), ("conv_add", OP.Add(_CONV, wildcard("r")))):
+    fuse(
+        _name,
+        _graph,
+        shapes_agree,
+        fits,
+        record=lambda c, m, act: record(c, m, product_node(m), act),
+        case_of=fused_case,
+        layouts=layouts_of,
+    )
 
 
 @conv.cases
@@ -327,10 +319,6 @@ def cases() -> Iterator[Case]:
     yield case(f32(1, 64, 14, 14), f32(32, 64, 3, 3), f32(32), const=const, pads=[1, 1, 1, 1])
     double = [a.astype(np.float64) for a in (f32(1, 3, 6, 6), f32(4, 3, 3, 3))]
     yield case(*double, const=const, rtol=1e-7)
-
-
-operands_fit("Conv")(convolved(1, 2, {}))
-operands_fit("QLinearConv")(convolved(3, 8, {**POINTS, 6: "y_scale", 7: "y_zero_point"}))
 
 
 checks("Conv QLinearConv")(window_fits)

@@ -15,16 +15,17 @@ from aot.ir.graph_nodes import SAME, attribute, operand, shape_of
 from aot.ir.layout import Layout, blocked
 from aot.ir.operators import AUTO_PAD, AtLeast, Linear, ShapeOf
 from aot.normalise.attributes import canonical
-from aot.ops.fused import Fused, fuse, with_bounds
+from aot.ops.fused import fuse, with_bounds
 from aot.ops.registry import op
-from aot.partition.cost.costs import Shape, multiplications
+from aot.partition.cost.costs import multiplications
 from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.rules import dynamic, only_first
 from aot.shapes.dynamic.windows import spatial_attribute
 from aot.shapes.operands import operand_shape, operands_fit, ungrouped, wrong
 from aot.shapes.partial_values import PartialValues
-from aot.vendor import F32, Case, Handle, Match, Recorder, WindowShape, case, f32
+from aot.vendor import F32, OP, Case, Handle, Match, Recorder, WindowShape, case, f32, wildcard
 from aot.vendor.activations import NO_ACT, Act
+from aot.vendor.pattern import OpPat
 from aot.vendor.quantised_product import product_node
 
 transposed = op(
@@ -34,15 +35,8 @@ transposed = op(
     auto_pad=AUTO_PAD,
     group=AtLeast(1, 1),
     kernel_shape=ShapeOf("w"),
+    rules=[multiplications.by(lambda node, x, w, y: math.prod(x) * math.prod(w[1:]))],
 )
-
-
-@multiplications("ConvTranspose")
-def transposed_macs(node: ir.Node, x: Shape, w: Shape, y: Shape) -> int:
-    """Multiplications of a transposed convolution: each input meets the window and its group's
-    outputs.
-    """
-    return math.prod(x) * math.prod(w[1:])
 
 
 def pack(w: np.ndarray[Any, Any], groups: int, vlen: int) -> np.ndarray[Any, Any]:
@@ -188,34 +182,20 @@ def to_kernel(c: Recorder, m: Match) -> None:
     record(c, m, NO_ACT)
 
 
-def _declare(fused: Fused) -> None:
-    """Add checks, layouts, lowering and a case to a pattern of a ConvTranspose with an
-    activation.
-    """
-    made = fused.pattern
-
-    made.check(fits)
-    made.layouts(layouts_of)
-
-    @made.lower
-    def lowered(c: Recorder, m: Match) -> None:
-        """Record the call with the activation that the match has."""
-        record(c, m, fused.constants(m))
-
-    @made.cases
-    def one() -> Iterator[Case]:
-        """One case: a 3 x 3 transposed convolution with the activation."""
-        arrays = [f32(1, 5, 4, 4), f32(5, 12, 3, 3, low=-0.2, high=0.2), f32(12)]
-        yield with_bounds(fused, arrays)
+def fused_case(graph: OpPat) -> Iterator[Case]:
+    """A 3 x 3 transposed convolution with an activation."""
+    arrays = [f32(1, 5, 4, 4), f32(5, 12, 3, 3, low=-0.2, high=0.2), f32(12)]
+    yield with_bounds(graph, arrays)
 
 
-def _transposed(op: Any, x: Any, w: Any, b: Any) -> Any:
-    """The pattern of a ConvTranspose with an optional bias; the node is called conv."""
-    return op.ConvTranspose(x, w, b, _outputs=["conv"], _optional=1)
-
-
-for _fused in fuse("convtranspose", ("x", "w", "b"), _transposed):
-    _declare(_fused)
+fuse(
+    "convtranspose",
+    OP.ConvTranspose(*map(wildcard, "xwb"), _outputs=["conv"], _optional=1),
+    fits,
+    record=record,
+    case_of=fused_case,
+    layouts=layouts_of,
+)
 
 
 @transposed.cases

@@ -16,10 +16,13 @@ from aot.normalise.decompose import FLOAT, Body, decompose
 from aot.normalise.identities import identity
 from aot.shapes.cures import Sizing, sizings, zeros
 
-operator("Dropout", "x ratio? training?", "y mask?", traits=[Elementwise("x"), Random()])
-
-
-sizings("Dropout")(Sizing(examples={2: zeros}))
+operator(
+    "Dropout",
+    "x ratio? training?",
+    "y mask?",
+    traits=[Elementwise("x"), Random()],
+    rules=[sizings.by(Sizing(examples={2: zeros}))],
+)
 
 
 @identity("Dropout")

@@ -29,15 +29,34 @@ from aot.vendor.strided_copy import split_at
 HEADER = "aot_dynamic.h"
 MOST_AXES = 8
 
-nonzero = op("NonZero", "x", "y n", domain=DYNAMIC)
-fill_padding = op("FillPadding", "x n fill", domain=DYNAMIC, axis=0)
+nonzero = op(
+    "NonZero",
+    "x",
+    "y n",
+    domain=DYNAMIC,
+    rules=[positions.by(lambda node: (0, max(shape_of(needed(node, 0)), default=1)))],
+)
+fill_padding = op(
+    "FillPadding", "x n fill", domain=DYNAMIC, axis=0, rules=[gathers.by(lambda node: (0, 2))]
+)
 compact = op("Compact", "x shape", domain=DYNAMIC)
 spread = op("Spread", "x shape", domain=DYNAMIC)
-require_equal = op("RequireEqual", "a b", domain=DYNAMIC)
+require_equal = op(
+    "RequireEqual",
+    "a b",
+    domain=DYNAMIC,
+    lower=lambda c, m: c.call("aot_require_equal", m.y, m.a, m.b, header=HEADER, status=True),
+)
 inside = op("Within", "x", domain=DYNAMIC, most=0)
 from_start = op("FromStart", "x n", domain=DYNAMIC, padded=0)
-join = op("Join", "xs*", domain=DYNAMIC, axis=0)
-append = op("Append", "x rows n m", domain=DYNAMIC, axis=0)
+join = op(
+    "Join",
+    "xs*",
+    domain=DYNAMIC,
+    axis=0,
+    rules=[gathers.by(lambda node: range(1, len(node.inputs)))],
+)
+append = op("Append", "x rows n m", domain=DYNAMIC, axis=0, rules=[gathers.by(lambda node: (0, 1))])
 cut = op("Cut", "x shape starts ends steps", "y out", domain=DYNAMIC, axes=())
 unique = op("Unique", "x m", "y first inverse counts n", domain=DYNAMIC, axis=0, sorted=1)
 nms = op(
@@ -48,6 +67,7 @@ nms = op(
     types=(F32,),
     typed="boxes scores",
     center_point_box=0,
+    rules=[positions.by(lambda node: (0, max(shape_of(needed(node, 1)))))],
 )
 
 
@@ -132,12 +152,6 @@ def spread_to_kernel(c: Recorder, m: Match) -> None:
     c.call("aot_spread", m.y, m.x, m.shape, params, instance=instance, header=HEADER)
 
 
-@require_equal.lower
-def require_equal_to_kernel(c: Recorder, m: Match) -> None:
-    """Record aot_require_equal: y is a; the run fails if a and b differ."""
-    c.call("aot_require_equal", m.y, m.a, m.b, header=HEADER, status=True)
-
-
 @inside.infer
 def inside_types(
     node: NodeRef, inputs: tuple[ValueRef | None, ...]
@@ -208,13 +222,8 @@ def zeros_behind(
     return value if spread and list(own) == [attribute(node, "axis")] else None
 
 
-positions("NonZero", DYNAMIC)(lambda node: (0, max(shape_of(needed(node, 0)), default=1)))
 # Batch, class and box: the scores have all three as axes.
-positions("NonMaxSuppression", DYNAMIC)(lambda node: (0, max(shape_of(needed(node, 1)))))
 gathers("Compact Spread Cut Unique", DYNAMIC)(lambda node: (0,))
-gathers("FillPadding", DYNAMIC)(lambda node: (0, 2))
-gathers("Append", DYNAMIC)(lambda node: (0, 1))
-gathers("Join", DYNAMIC)(lambda node: range(1, len(node.inputs)))
 polynomials("RequireEqual Within", DYNAMIC)(lambda terms, node: terms.of(needed(node, 0)))
 
 

@@ -7,67 +7,60 @@ The numbers are those of runtime_c/kernels/aot_conv_act_f32.h.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from aot.ir.graph_nodes import Array
 from aot.ops.registry import portable
-from aot.vendor import Case, Match, Pattern, case
-from aot.vendor.activations import ACTIVATIONS, NO_ACT, Constants
-from aot.vendor.pattern import Builder, Var
+from aot.vendor import OP, Act, Case, Match, Recorder, case, wildcard
+from aot.vendor.activations import ACTIVATIONS, NO_ACTIVATION, Constants
+from aot.vendor.backend import Check, LayoutRule
+from aot.vendor.pattern import OpPat, names, size
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
-    """A registered pattern, the names of its wildcards, and how to read its activation."""
+def fuse(
+    name: str,
+    graph: OpPat,
+    *checks: Check,
+    record: Callable[[Recorder, Match, Act], object],
+    case_of: Callable[[OpPat], Iterator[Case]],
+    layouts: LayoutRule | None = None,
+) -> None:
+    """Declare `graph` alone and followed by each activation, which `record` is given.
 
-    pattern: Pattern
-    params: tuple[str, ...]
-    constants: Constants
-
-
-def fuse(name: str, params: tuple[str, ...], build: Callable[..., Any]) -> Iterator[Fused]:
-    """Patterns of `build(op, *params)` alone and followed by each activation.
-
-    The alone one is left out when `build` is a single operator: that is an `op` of its own.
+    The alone one is left out where `graph` is a single operator: that is an `op` of its own.
+    `case_of` gives cases of a whole pattern.
     """
-    alone = _pattern(name, params, build)
-    if alone.size > 1:
-        portable.patterns.append(alone)
-        yield Fused(alone, params, lambda m: NO_ACT)
-    for suffix, extra, act, constants in ACTIVATIONS:
-        # The default binds the activation of this pass of the loop; the name would mean the last
-        # one.
-        def whole(op: Any, *values: Any, _act: Callable[..., Any] = act) -> Any:
-            """The pattern of `build` with the activation around it."""
-            inner = build(op, *values[: len(params)])
-            return _act(op, inner, *values[len(params) :])
-
-        made = _pattern(f"{name}_{suffix}", (*params, *extra), whole)
-        portable.patterns.append(made)
-        if extra:
-            made.check(_constant_bounds)
-        yield Fused(made, (*params, *extra), constants)
+    alone = [NO_ACTIVATION] if size(graph) > 1 else []
+    for suffix, extra, act, constants in (*alone, *ACTIVATIONS):
+        whole = act(OP, graph, *map(wildcard, extra))
+        portable.declare(
+            "_".join(filter(None, (name, suffix))),
+            whole,
+            *([_constant_bounds] if extra else []),
+            *checks,
+            lower=partial(_with_activation, record, constants),
+            layouts=layouts,
+            cases=partial(case_of, whole),
+        )
 
 
-def with_bounds(fused: Fused, arrays: list[Array], const: tuple[int, ...] = (1, 2)) -> Case:
+def _with_activation(
+    record: Callable[[Recorder, Match, Act], object], constants: Constants, c: Recorder, m: Match
+) -> None:
+    """Record the match with its activation."""
+    record(c, m, constants(m))
+
+
+def with_bounds(graph: OpPat, arrays: list[Array], const: tuple[int, ...] = (1, 2)) -> Case:
     """A case of a fused pattern with `arrays` as inputs; those at `const` and Clip's bounds are
     constant.
     """
-    bounds = [np.array(v, np.float32) for v in (-0.5, 0.75)] if "low" in fused.params else []
+    clipped = "low" in names(graph)[0]
+    bounds = [np.array(v, np.float32) for v in (-0.5, 0.75)] if clipped else []
     more = range(len(arrays), len(arrays) + len(bounds))
     return case(*arrays, *bounds, const=(*const, *more))
-
-
-def _pattern(name: str, params: tuple[str, ...], build: Callable[..., Any]) -> Pattern:
-    """The pattern, of portable C, that `build(op, *params)` describes; it is not registered
-    here.
-    """
-    graph = build(Builder(), *[Var(p) for p in params])
-    return Pattern(name, graph, "c", folder=Path(__file__).parent)
 
 
 def _constant_bounds(m: Match) -> Iterator[tuple[bool, str]]:

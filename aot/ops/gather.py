@@ -35,12 +35,15 @@ gather = op(
     "x indices",
     traits=[Moves("x", fewer=True), Indexes("indices", "x")],
     axis=AxisOf("x", 0),
+    rules=[checks.by(indices_within), encodes.by(axis_from_front)],
+    check=lambda m: in_range(m.indices, (m.x.shape[m.axis],)),
 )
 gather_elements = op(
     "GatherElements",
     "x indices",
     traits=[Moves("x", fewer=True), Indexes("indices", "x"), Exact()],
     axis=AxisOf("x", 0),
+    rules=[checks.by(element_indices)],
 )
 gather_nd = op("GatherND", "x indices", traits=[Moves("x", fewer=True), Exact()], batch_dims=0)
 
@@ -77,12 +80,6 @@ def in_range(indices: ValueRef, extents: Sequence[int]) -> Iterator[tuple[bool, 
         extent = extents[where[-1] if len(extents) > 1 else 0]
         value = int(indices.data[where])
         yield False, f"index {value} at {list(where)} is out of range for an axis of {extent}"
-
-
-@gather.check
-def gather_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks that the indices suit the gathered axis."""
-    yield from in_range(m.indices, (m.x.shape[m.axis],))
 
 
 @gather.lower
@@ -350,12 +347,3 @@ def gather_nd_operands(node: ir.Node, partial_values: PartialValues) -> str:
     if index[-1] > len(data) - batch:
         return f"indices {list(index)} point beyond the axes of the data {list(data)}"
     return ""
-
-
-checks("GatherElements")(element_indices)
-
-
-checks("Gather")(indices_within)
-
-
-encodes("Gather")(axis_from_front)

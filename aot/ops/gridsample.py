@@ -40,11 +40,6 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield math.prod(m.x.shape) > 0, f"an empty tensor {list(m.x.shape)}"
 
 
-def _mode(m: Match) -> str:
-    """The interpolation by its newest name: nearest, linear or cubic."""
-    return str(OLD_MODES.get(m.mode, m.mode))
-
-
 @sample.lower
 def to_kernel(c: Recorder, m: Match) -> None:
     """Record aot_gridsample_f32; missing outer spatial axes have size 1."""
@@ -58,7 +53,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
         **{"in": (1,) * (3 - rank) + tuple(space)},
     )
     instance = {
-        "MODE": MODES.index(_mode(m)),
+        "MODE": MODES.index(str(OLD_MODES.get(m.mode, m.mode))),
         "PADDING": PADDINGS.index(m.padding_mode),
         "ALIGN": m.align_corners,
     }

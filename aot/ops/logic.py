@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -39,47 +40,6 @@ from aot.vendor.layouts import follow
 TRUTH = np.array([[True, False], [True, True]])
 ORDERED = NUMBERS
 EQUATABLE = (*NUMBERS, BOOL)
-
-for _name, _kernel, _types, _value in (
-    ("Equal", "equal", EQUATABLE, np.equal),
-    ("Less", "less", ORDERED, np.less),
-    ("LessOrEqual", "less_equal", ORDERED, np.less_equal),
-    ("Greater", "greater", ORDERED, np.greater),
-    ("GreaterOrEqual", "greater_equal", ORDERED, np.greater_equal),
-    ("And", "and", (BOOL,), np.logical_and),
-    ("Or", "or", (BOOL,), np.logical_or),
-    ("Xor", "xor", (BOOL,), np.logical_xor),
-):
-    evaluates(_name)(elementwise(_value, np.bool_))
-    _exchange = [Commutative()] if _name in ("Equal", "And", "Or", "Xor") else []
-    _made = op(_name, "a b", traits=[Elementwise(), *_exchange])
-    _made.layouts(follow)
-
-    @_made.check
-    def known_types(m: Match, types: tuple[DType, ...] = _types) -> Iterator[tuple[bool, str]]:
-        """Checks that both operands have one type, which the operator is for."""
-        yield from same_type(m, types)
-
-    @_made.lower
-    def to_kernel(c: Recorder, m: Match, kernel: str = _kernel) -> None:
-        """Record the kernel on operands a and b, broadcast to y; a bool result may replace a bool
-        operand.
-        """
-        combine_pair(c, m, kernel, wide=m.a.dtype.nbytes == m.y.dtype.nbytes)
-
-    @_made.cases
-    def cases(types: tuple[DType, ...] = _types) -> Iterator[Case]:
-        """Two operands compared or combined: broadcast, and every pair of special floats."""
-        for t in types:
-            if t.is_float:
-                special = SPECIAL.astype(t.numpy)
-                yield case(special[:, None], special)
-            elif t is BOOL:
-                yield case(TRUTH, np.array([False, True]))
-            else:
-                yield case(edges(t)[:, None], edges(t))
-        if F32 in types:
-            yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1), const=(1,))
 
 
 def compared(surely: Callable[[Interval, Interval], tuple[Array, Array]]) -> BoundsRule:
@@ -118,21 +78,62 @@ def surely_equal(a: Interval, b: Interval) -> tuple[Array, Array]:
     return alone, (a.high < b.low) | (a.low > b.high)
 
 
-bounds("Equal")(compared(surely_equal))
-bounds("Less")(compared(surely_less))
-bounds("LessOrEqual")(compared(surely_less_or_equal))
-bounds("Greater")(compared(lambda a, b: surely_less(b, a)))
-bounds("GreaterOrEqual")(compared(lambda a, b: surely_less_or_equal(b, a)))
-bounds("And")(rising(np.minimum))
-bounds("Or")(rising(np.maximum))
+def to_kernel(c: Recorder, m: Match, kernel: str) -> None:
+    """Record the kernel on operands a and b, broadcast to y; a bool result may replace a bool
+    operand.
+    """
+    combine_pair(c, m, kernel, wide=m.a.dtype.nbytes == m.y.dtype.nbytes)
+
+
+def cases(types: tuple[DType, ...]) -> Iterator[Case]:
+    """Two operands compared or combined: broadcast, and every pair of special floats."""
+    for t in types:
+        if t.is_float:
+            special = SPECIAL.astype(t.numpy)
+            yield case(special[:, None], special)
+        elif t is BOOL:
+            yield case(TRUTH, np.array([False, True]))
+        else:
+            yield case(edges(t)[:, None], edges(t))
+    if F32 in types:
+        yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1), const=(1,))
+
+
+_greater, _least = (lambda a, b: surely_less(b, a)), (lambda a, b: surely_less_or_equal(b, a))
+for _name, _kernel, _types, _value, _bounds in (
+    ("Equal", "equal", EQUATABLE, np.equal, compared(surely_equal)),
+    ("Less", "less", ORDERED, np.less, compared(surely_less)),
+    ("LessOrEqual", "less_equal", ORDERED, np.less_equal, compared(surely_less_or_equal)),
+    ("Greater", "greater", ORDERED, np.greater, compared(_greater)),
+    ("GreaterOrEqual", "greater_equal", ORDERED, np.greater_equal, compared(_least)),
+    ("And", "and", (BOOL,), np.logical_and, rising(np.minimum)),
+    ("Or", "or", (BOOL,), np.logical_or, rising(np.maximum)),
+    ("Xor", "xor", (BOOL,), np.logical_xor, None),
+):
+    op(
+        _name,
+        "a b",
+        traits=[
+            Elementwise(),
+            *([Commutative()] if _name in ("Equal", "And", "Or", "Xor") else []),
+        ],
+        rules=[
+            evaluates.by(elementwise(_value, np.bool_)),
+            *([bounds.by(_bounds)] if _bounds else []),
+        ],
+        check=partial(same_type, types=_types),
+        lower=partial(to_kernel, kernel=_kernel),
+        layouts=follow,
+        cases=partial(cases, _types),
+    )
 
 where = op(
     "Where",
     "cond a b",
     traits=[Elementwise(), Moves("a b", by="choice", bytes_only=True)],
+    layouts=follow,
+    rules=[evaluates.by(lambda node, inputs: [np.where(*(need(inputs, i) for i in range(3)))])],
 )
-where.layouts(follow)
-evaluates("Where")(lambda node, inputs: [np.where(*(need(inputs, i) for i in range(3)))])
 
 
 @bounds("Where")

@@ -17,7 +17,7 @@ from aot.ir.operators import Exact, Linear, trait_of
 from aot.ir.value_traits import Dequantises
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import MatMulShape
-from aot.ops.fused import Fused, fuse, with_bounds
+from aot.ops.fused import fuse, with_bounds
 from aot.ops.matmul_views import Strided, batches, three
 from aot.ops.narrow import halved, record_narrow, rounds, table_of
 from aot.ops.registry import op, portable
@@ -28,10 +28,11 @@ from aot.shapes.dynamic.products import APART, multiplied
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit, repeats
 from aot.shapes.partial_values import PartialValues
-from aot.vendor import Handle, MatrixProduct, Recorder
+from aot.vendor import OP, Handle, MatrixProduct, Recorder, wildcard
 from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, NodeRef, ValueRef, product_shape
+from aot.vendor.pattern import OpPat, names
 
 DTYPES = (F32, F64, S32, S64, U32, U64)
 
@@ -283,61 +284,35 @@ def gemm_kernel(c: Recorder, m: Match) -> None:
 # -- fused forms ------------------------------------------------------------------------------
 
 
-def _matmul(op: Any, a: Any, b: Any) -> Any:
-    """The pattern of a MatMul called product."""
-    return op.MatMul(a, b, _outputs=["product"])
+def fused_fits(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that one kernel with packed weights computes the whole match."""
+    yield packed(m, m.product), "needs constant float32 weights, a bias, at most one residual"
 
 
-def _matmul_add(op: Any, a: Any, b: Any, c: Any) -> Any:
-    """The pattern of a MatMul and the sum with c."""
-    return op.Add(_matmul(op, a, b), c)
+def fused_case(graph: OpPat) -> Iterator[Case]:
+    """A product with bias, residual and bounds as the pattern has them."""
+    arrays, held = [f32(3, 20), f32(20, 18, low=-0.3, high=0.3)], names(graph)[0]
+    arrays += [f32(18)] * ("c" in held) + [f32(3, 18)] * ("r" in held)
+    yield with_bounds(graph, arrays, const=(1, 2) if "c" in held else (1,))
 
 
-def _matmul_add_add(op: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
-    """The pattern of a MatMul and the sums with c and with r."""
-    return op.Add(_matmul_add(op, a, b, c), r)
-
-
-def _gemm(op: Any, a: Any, b: Any, c: Any) -> Any:
-    """The pattern of a Gemm called product, with an optional addend."""
-    return op.Gemm(a, b, c, _outputs=["product"], _optional=1)
-
-
-def _gemm_add(op: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
-    """The pattern of a Gemm and the sum with r."""
-    return op.Add(_gemm(op, a, b, c), r)
-
-
-def _declare(fused: Fused) -> None:
-    """Add checks, lowering and a case to a pattern of a product with fused operators."""
-    made = fused.pattern
-
-    @made.check
-    def fits(m: Match) -> Iterator[tuple[bool, str]]:
-        """Checks that one kernel with packed weights computes the whole match."""
-        yield packed(m, m.product), "needs constant float32 weights, a bias, at most one residual"
-
-    @made.lower
-    def lowered(c: Recorder, m: Match) -> None:
-        """Record the product with the activation that the match has."""
-        record_packed(c, m, m.product, fused.constants(m))
-
-    @made.cases
-    def one() -> Iterator[Case]:
-        """One case: a product with bias, residual and bounds as the pattern has them."""
-        arrays = [f32(3, 20), f32(20, 18, low=-0.3, high=0.3)]
-        arrays += [f32(18)] * ("c" in fused.params) + [f32(3, 18)] * ("r" in fused.params)
-        yield with_bounds(fused, arrays, const=(1, 2) if "c" in fused.params else (1,))
-
-
-for _fused in (
-    *fuse("matmul", ("a", "b"), _matmul),
-    *fuse("matmul_add", ("a", "b", "c"), _matmul_add),
-    *fuse("matmul_add_add", ("a", "b", "c", "r"), _matmul_add_add),
-    *fuse("gemm", ("a", "b", "c"), _gemm),
-    *fuse("gemm_add", ("a", "b", "c", "r"), _gemm_add),
+_A, _B, _C, _R = map(wildcard, "abcr")
+_MATMUL = OP.MatMul(_A, _B, _outputs=["product"])
+_GEMM = OP.Gemm(_A, _B, _C, _outputs=["product"], _optional=1)
+for _name, _graph in (
+    ("matmul", _MATMUL),
+    ("matmul_add", OP.Add(_MATMUL, _C)),
+    ("matmul_add_add", OP.Add(OP.Add(_MATMUL, _C), _R)),
+    ("gemm", _GEMM),
+    ("gemm_add", OP.Add(_GEMM, _R)),
 ):
-    _declare(_fused)
+    fuse(
+        _name,
+        _graph,
+        fused_fits,
+        record=lambda c, m, act: record_packed(c, m, m.product, act),
+        case_of=fused_case,
+    )
 
 
 def _attention(name: str, ta: bool, tb: bool, ty: bool) -> None:
@@ -347,15 +322,12 @@ def _attention(name: str, ta: bool, tb: bool, ty: bool) -> None:
     The Transposes are folded into strides.
     """
 
-    def build(op: Any, a: Any, b: Any) -> Any:
-        """The pattern of the MatMul with its Transposes."""
-        left = op.Transpose(a, _outputs=["ta"]) if ta else a
-        right = op.Transpose(b, _outputs=["tb"]) if tb else b
-        product = op.MatMul(left, right, _outputs=["product"])
-        return op.Transpose(product, _outputs=["ty"]) if ty else product
+    left = OP.Transpose(_A, _outputs=["ta"]) if ta else _A
+    right = OP.Transpose(_B, _outputs=["tb"]) if tb else _B
+    product = OP.MatMul(left, right, _outputs=["product"])
+    graph = OP.Transpose(product, _outputs=["ty"]) if ty else product
 
-    build.__name__ = name
-    made = portable.pattern(build)
+    made = portable.declare(name, graph, lower=record_views)
 
     @made.check
     def fits(m: Match) -> Iterator[tuple[bool, str]]:
@@ -367,11 +339,6 @@ def _attention(name: str, ta: bool, tb: bool, ty: bool) -> None:
         # Vectors take neighbouring elements of a row.
         yield contiguous_rows(m), "a transpose moves the rows' elements apart"
         yield from folds(m)
-
-    @made.lower
-    def lowered(c: Recorder, m: Match) -> None:
-        """Record the product on the views of its operands."""
-        record_views(c, m)
 
     @made.cases
     def one() -> Iterator[Case]:

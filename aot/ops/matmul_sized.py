@@ -10,41 +10,18 @@ The sums are those of the whole product, bit by bit, because what is left out is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import DYNAMIC
 from aot.ops.matmul import contiguous_rows, folds, record_views
+from aot.ops.matmul_views import turned
 from aot.ops.registry import portable
-from aot.vendor import Recorder, optional
+from aot.vendor import OP, Recorder, wildcard
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.strided_copy import split_at
 
 #: The axis that has a true size: columns of the result, or the summands of every sum.
 COLUMNS, SUMMANDS = 1, 2
-
-
-def _turned(op: Any, name: str, value: Any) -> Any:
-    return optional(lambda x: op.Transpose(x, _outputs=[name]), value)
-
-
-def matmul_columns(op: Any, a: Any, b: Any, n: Any, fill: Any) -> Any:
-    """A product of which n columns have a meaning; the others become 0."""
-    left, right = _turned(op, "ta", a), _turned(op, "tb", b)
-    product = op.MatMul(left, right, _outputs=["product"])
-    return op.FillPadding(product, n, fill, _domain=DYNAMIC, _outputs=["filled"])
-
-
-def matmul_summands(op: Any, a: Any, b: Any, n: Any, fill: Any) -> Any:
-    """A product whose rows of a and columns of b have n elements that count."""
-    filled = op.FillPadding(a, n, fill, _domain=DYNAMIC, _outputs=["filled"])
-    right = _turned(op, "tb", b)
-    return op.MatMul(filled, right, _outputs=["product"])
-
-
-def matmul_summands_ty(op: Any, a: Any, b: Any, n: Any, fill: Any) -> Any:
-    """The same with its result transposed."""
-    return op.Transpose(matmul_summands(op, a, b, n, fill), _outputs=["ty"])
 
 
 def fits(m: Match) -> Iterator[tuple[bool, str]]:
@@ -84,11 +61,17 @@ def to_summands(c: Recorder, m: Match) -> None:
     record_views(c, m, left=filled, size=m.n, sized=SUMMANDS)
 
 
-for _build, _lower in (
-    (matmul_columns, to_columns),
-    (matmul_summands, to_summands),
-    (matmul_summands_ty, to_summands),
+_A, _B, _N, _FILL = map(wildcard, ("a", "b", "n", "fill"))
+_FILLED = {"_domain": DYNAMIC, "_outputs": ["filled"]}
+_PRODUCT = OP.MatMul(turned("ta", _A), turned("tb", _B), _outputs=["product"])
+# The rows of a and the columns of b have n elements that count.
+_SUMMANDS = OP.MatMul(
+    OP.FillPadding(_A, _N, _FILL, **_FILLED), turned("tb", _B), _outputs=["product"]
+)
+for _name, _graph, _lower in (
+    # n columns have a meaning; the others become 0.
+    ("matmul_columns", OP.FillPadding(_PRODUCT, _N, _FILL, **_FILLED), to_columns),
+    ("matmul_summands", _SUMMANDS, to_summands),
+    ("matmul_summands_ty", OP.Transpose(_SUMMANDS, _outputs=["ty"]), to_summands),
 ):
-    _made = portable.pattern(_build)
-    _made.check(fits)
-    _made.lower(_lower)
+    portable.declare(_name, _graph, fits, lower=_lower)

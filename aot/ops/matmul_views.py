@@ -7,6 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from aot.vendor import OP
+from aot.vendor.pattern import Pat, optional
+
 Dims = tuple[int, ...]
 
 
@@ -84,3 +87,8 @@ def three(values: Dims, fill: int) -> tuple[int, int, int]:
     """`values` (at most three) at the end of three numbers, with `fill` before them."""
     padded = [fill] * (3 - len(values)) + list(values)
     return padded[0], padded[1], padded[2]
+
+
+def turned(name: str, value: Pat) -> Pat:
+    """The pattern `value`, behind a Transpose called `name` or without it."""
+    return optional(lambda x: OP.Transpose(x, _outputs=[name]), value)

@@ -24,6 +24,7 @@ operator(
     traits=[Rowwise()],
     nodes_modes=BRANCHES,
     post_transform=POST_TRANSFORM,
+    rules=[operands_fit.by(ranked(1))],
 )
 
 
@@ -84,6 +85,3 @@ def _two_classes(b: Body, score: str, names: str, positive: bool) -> bool:
         other, score = b.add("Sigmoid", other), b.add("Sigmoid", score)
     b.add("Concat", other, score, axis=1, out="o1")
     return True
-
-
-operands_fit("TreeEnsembleClassifier", ML)(ranked(1))

@@ -23,19 +23,19 @@ from aot.shapes.interval_analysis import (
     given,
 )
 from aot.shapes.reference import Inputs, Unknown
-from aot.vendor import Case, Match, Recorder, case, f32
+from aot.vendor import Case, Match, case, f32
 from aot.vendor.layouts import follow
 
-modulo = op("Mod", "a b", traits=[Elementwise()], fmod=0)
-modulo.layouts(follow)
-jumps("Mod")(True)
-modulo.check(lambda m: same_type(m, NUMBERS))
-
-
-@modulo.lower
-def modulo_to_kernel(c: Recorder, m: Match) -> None:
-    """Record the kernel of C's fmod, or of the modulus with the sign of the divisor."""
-    combine_pair(c, m, "fmod" if m.fmod else "mod")
+modulo = op(
+    "Mod",
+    "a b",
+    traits=[Elementwise()],
+    fmod=0,
+    layouts=follow,
+    check=lambda m: same_type(m, NUMBERS),
+    rules=[jumps.by(True)],
+    lower=lambda c, m: combine_pair(c, m, "fmod" if m.fmod else "mod"),
+)
 
 
 @bounds("Mod")
@@ -75,8 +75,14 @@ def modulo_cases() -> Iterator[Case]:
         yield case(np.array([1e30, -5.5, 3e-40, 7], t.np_name), np.array(3, t.np_name), fmod=1)
 
 
-shift = op("BitShift", "a b", traits=[Elementwise(), Exact()], direction=OneOf("LEFT RIGHT", ""))
-shift.layouts(follow)
+shift = op(
+    "BitShift",
+    "a b",
+    traits=[Elementwise(), Exact()],
+    direction=OneOf("LEFT RIGHT", ""),
+    layouts=follow,
+    lower=lambda c, m: combine_pair(c, m, "shift_left" if m.direction == "LEFT" else "shift_right"),
+)
 
 
 @shift.check
@@ -84,12 +90,6 @@ def shift_supported(m: Match) -> Iterator[tuple[bool, str]]:
     """Checks that the operands are integers of one type and the direction is LEFT or RIGHT."""
     yield from same_type(m, INTS)
     yield m.direction in ("LEFT", "RIGHT"), f"direction {m.direction!r}"
-
-
-@shift.lower
-def shift_to_kernel(c: Recorder, m: Match) -> None:
-    """Record the kernel that shifts a by b bits to the left or to the right."""
-    combine_pair(c, m, "shift_left" if m.direction == "LEFT" else "shift_right")
 
 
 @shift.cases

@@ -67,6 +67,7 @@ layernorm = op(
     axis=AxisOf("x", -1),
     epsilon=1e-5,
     stash_type=1,
+    lower=lambda c, m: normalise_lines(c, m, m.bias, m.mean, m.invstd, rms=0),
 )
 rmsnorm = op(
     "RMSNormalization",
@@ -75,6 +76,7 @@ rmsnorm = op(
     axis=AxisOf("x", -1),
     epsilon=1e-5,
     stash_type=1,
+    lower=lambda c, m: normalise_lines(c, m, None, None, None, rms=1),
 )
 
 
@@ -92,18 +94,6 @@ def bias_supported(m: Match) -> Iterator[tuple[bool, str]]:
     """Checks that the bias has the normalised axes."""
     if m.bias is not None:
         yield full_line(m, m.bias, "bias")
-
-
-@layernorm.lower
-def layernorm_to_kernel(c: Recorder, m: Match) -> None:
-    """Record a layer normalisation, with mean and inverse deviation if they are read."""
-    normalise_lines(c, m, m.bias, m.mean, m.invstd, rms=0)
-
-
-@rmsnorm.lower
-def rmsnorm_to_kernel(c: Recorder, m: Match) -> None:
-    """Record an RMS normalisation, which subtracts no mean and adds no bias."""
-    normalise_lines(c, m, None, None, None, rms=1)
 
 
 def normalise_lines(
@@ -158,7 +148,13 @@ def rmsnorm_cases() -> Iterator[Case]:
 
 
 instancenorm = op(
-    "InstanceNormalization", "x scale bias", traits=[Scales("scale", "bias")], epsilon=1e-5
+    "InstanceNormalization",
+    "x scale bias",
+    traits=[Scales("scale", "bias")],
+    epsilon=1e-5,
+    check=all_float,
+    rules=[operands_fit.by(channels(3, "scale", "B"))],
+    lower=lambda c, m: normalise_groups(c, m, m.x.shape[1]),
 )
 groupnorm = op(
     "GroupNormalization",
@@ -167,9 +163,10 @@ groupnorm = op(
     epsilon=1e-5,
     num_groups=AtLeast(1, 1),
     stash_type=1,
+    check=all_float,
+    rules=[operands_fit.by(channels(2, "scale", "bias"))],
+    lower=lambda c, m: normalise_groups(c, m, m.num_groups),
 )
-instancenorm.check(all_float)
-groupnorm.check(all_float)
 
 
 @groupnorm.check
@@ -179,18 +176,6 @@ def groups_fit(m: Match) -> Iterator[tuple[bool, str]]:
     yield channels % max(1, m.num_groups) == 0, f"{m.num_groups} groups, {channels} channels"
     yield m.scale.shape == (channels,), f"scale of shape {m.scale.shape} (needs [{channels}])"
     yield m.stash_type == 1, f"stash_type {m.stash_type} (needs 1, float32)"
-
-
-@groupnorm.lower
-def groupnorm_to_kernel(c: Recorder, m: Match) -> None:
-    """Record a group normalisation with the node's number of groups."""
-    normalise_groups(c, m, m.num_groups)
-
-
-@instancenorm.lower
-def instancenorm_to_kernel(c: Recorder, m: Match) -> None:
-    """Record an instance normalisation: each channel is a group."""
-    normalise_groups(c, m, m.x.shape[1])
 
 
 def normalise_groups(c: Recorder, m: Match, groups: int) -> None:
@@ -236,11 +221,9 @@ batchnorm = op(
     epsilon=1e-5,
     momentum=0.9,
     training_mode=0,
+    layouts=follow,
+    check=all_float,
 )
-
-
-batchnorm.layouts(follow)
-batchnorm.check(all_float)
 
 
 @batchnorm.check
@@ -286,7 +269,13 @@ def batchnorm_cases() -> Iterator[Case]:
 
 
 lpnorm = op(
-    "LpNormalization", "x", traits=[Along("axis", 0)], types=(F32,), axis=AxisOf("x", -1), p=2
+    "LpNormalization",
+    "x",
+    traits=[Along("axis", 0)],
+    types=(F32,),
+    axis=AxisOf("x", -1),
+    p=2,
+    rules=[operands_fit.by(ranked(1))],
 )
 
 
@@ -393,11 +382,6 @@ def mvn_cases() -> Iterator[Case]:
     yield case(f32(2, 3, 5, 7))
     yield case(f32(2, 3, 5, 7), axes=[2, 3])
     yield case(f32(2, 3, 35), axes=[-1])
-
-
-operands_fit("GroupNormalization")(channels(2, "scale", "bias"))
-operands_fit("InstanceNormalization")(channels(3, "scale", "B"))
-operands_fit("LpNormalization")(ranked(1))
 
 
 @operands_fit("LayerNormalization RMSNormalization")

@@ -41,6 +41,7 @@ pad = op(
         AxesOf("axes", "x"),
     ],
     mode=OneOf("constant reflect edge wrap", "constant"),
+    rules=[sizings.by(Sizing(examples={1: zeros, 3: axes})), checks.by(possible_sizes)],
 )
 
 
@@ -64,9 +65,6 @@ def padded_before(edit: Editor, node: ir.Node, perm: list[int]) -> Permuted | No
     for place, axis in enumerate(perm):
         reordered[axis], reordered[axis + len(perm)] = amounts[place], amounts[place + len(perm)]
     return Permuted(perm, inputs={1: edit.const(reordered, f"{node.name}_pads")})
-
-
-sizings("Pad")(Sizing(examples={1: zeros, 3: axes}))
 
 
 def before_of(m: Match) -> list[int]:
@@ -321,6 +319,3 @@ def pad_operands(node: ir.Node, partial_values: PartialValues) -> str:
     return lists((1, "pads"), (3, "axes"))(node, partial_values) or one(2, "the constant")(
         node, partial_values
     )
-
-
-checks("Pad")(possible_sizes)

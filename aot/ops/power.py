@@ -33,8 +33,9 @@ from aot.vendor import Handle, Match, Recorder, ValueRef
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.layouts import follow
 
-power = op("Pow", "a b", traits=[Elementwise(), Exact()], types=NUMBERS, typed="a b")
-power.layouts(follow)
+power = op(
+    "Pow", "a b", traits=[Elementwise(), Exact()], types=NUMBERS, typed="a b", layouts=follow
+)
 #: Exponents with a kernel of their own.
 POWERS = {2.0: "square", 3.0: "cube", 0.5: "pow_half", -1.0: "reciprocal"}
 

@@ -23,8 +23,12 @@ MOST_ELEMENTS = 1 << 24
 DOUBLE = 11
 
 
-operator("Range", "start limit delta", traits=[DataSized()])
-sizings("Range")(Sizing(data=0, real=True, examples={0: zeros}))
+operator(
+    "Range",
+    "start limit delta",
+    traits=[DataSized()],
+    rules=[sizings.by(Sizing(data=0, real=True, examples={0: zeros}))],
+)
 
 
 @evaluates("Range")

@@ -15,7 +15,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
-from aot.ir.operators import Along, AxisOf, Exact, Moves, Reduces, Trait
+from aot.ir.operators import Along, AxisOf, Exact, Given, Moves, Reduces, Trait
 from aot.ir.value_traits import Averages, Compares
 from aot.normalise.transposes import Permuted, permute
 from aot.ops.broadcast import Shape, stored
@@ -158,15 +158,24 @@ def declare(op_type: str) -> Pattern:
     # Only these two give back one of their operands.
     if kind.kernel in ("max", "min"):
         traits.append(extreme)
-    operands_fit(op_type)(lists((1, "axes")))
-    permute(op_type)(reduced_before)
     types = NUMBERS
     if kind.kernel == "logsumexp" or kind.finish == LOG:
         types = FLOATS
     elif kind.kernel in ("max", "min"):
         types = (*NUMBERS, BOOL)
-    made = op(op_type, "x axes?", traits=traits, types=types, keepdims=1, noop_with_empty_axes=0)
-    made.layouts(spatial)
+    rules = [sizings.by(Sizing(examples={1: axes})), permute.by(reduced_before)]
+    rules += [operands_fit.by(lists((1, "axes"))), *RULES.get(op_type, ())]
+    made = op(
+        op_type,
+        "x axes?",
+        traits=traits,
+        types=types,
+        keepdims=1,
+        noop_with_empty_axes=0,
+        rules=rules,
+        lower=lambda c, m: reduce(c, m.y, m.x, axes_of(m), kind),
+        layouts=spatial,
+    )
 
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
@@ -181,11 +190,6 @@ def declare(op_type: str) -> Pattern:
         if known and kind.finish == DIVIDE and m.x.dtype not in FLOATS:
             none = 0 in (m.x.shape[a] for a in axes_of(m))
             yield not none, f"the mean of no integers, of {list(m.x.shape)}"
-
-    @made.lower
-    def to_kernel(c: Recorder, m: Match) -> None:
-        """Record the reduction over the constant axes."""
-        reduce(c, m.y, m.x, axes_of(m), kind)
 
     @made.cases
     def cases() -> Iterator[Case]:
@@ -267,12 +271,6 @@ def reduction(function: Callable[..., Any]) -> Rule:
     return rule
 
 
-evaluates("ReduceProd")(reduction(np.prod))
-evaluates("ReduceSum")(reduction(np.sum))
-evaluates("ReduceMax")(reduction(np.max))
-evaluates("ReduceMin")(reduction(np.min))
-
-
 def whole(function: Callable[..., Any], least: float = -math.inf) -> BoundsRule:
     """An interval rule of reducing a whole vector by a function that rises for elements from
     `least` on.
@@ -291,15 +289,22 @@ def whole(function: Callable[..., Any], least: float = -math.inf) -> BoundsRule:
     return wrapping(in_steps(rule))
 
 
-bounds("ReduceProd")(whole(np.prod, 0))
-bounds("ReduceSum")(whole(np.sum))
-bounds("ReduceMean")(whole(np.mean))
-bounds("ReduceMax")(whole(np.max))
-bounds("ReduceMin")(whole(np.min))
-polynomials("ReduceSum")(symbolic.total(symbolic.add, symbolic.number(0)))
-polynomials("ReduceProd")(symbolic.total(symbolic.multiply, symbolic.number(1)))
-
-sizings(" ".join(KINDS))(Sizing(examples={1: axes}))
+#: What passes ask of some reductions.
+RULES: dict[str, list[Given]] = {
+    "ReduceProd": [
+        evaluates.by(reduction(np.prod)),
+        bounds.by(whole(np.prod, 0)),
+        polynomials.by(symbolic.total(symbolic.multiply, symbolic.number(1))),
+    ],
+    "ReduceSum": [
+        evaluates.by(reduction(np.sum)),
+        bounds.by(whole(np.sum)),
+        polynomials.by(symbolic.total(symbolic.add, symbolic.number(0))),
+    ],
+    "ReduceMean": [bounds.by(whole(np.mean))],
+    "ReduceMax": [evaluates.by(reduction(np.max)), bounds.by(whole(np.max))],
+    "ReduceMin": [evaluates.by(reduction(np.min)), bounds.by(whole(np.min))],
+}
 
 for _name in KINDS:
     _made = declare(_name)
@@ -400,9 +405,15 @@ def hardmax_cases() -> Iterator[Case]:
 
 
 _running: dict[str, Any] = {"types": (F32, F64, S32, S64, U32, U64), "exclusive": 0, "reverse": 0}
-cumsum = op("CumSum", "x axis", traits=[_once], **_running)
-sizings("CumSum")(Sizing(examples={1: zeros}))
-cumprod = op("CumProd", "x axis", **_running)
+cumsum = op(
+    "CumSum",
+    "x axis",
+    traits=[_once],
+    **_running,
+    rules=[sizings.by(Sizing(examples={1: zeros}))],
+    lower=lambda c, m: running(c, m, "cumsum"),
+)
+cumprod = op("CumProd", "x axis", **_running, lower=lambda c, m: running(c, m, "cumprod"))
 
 
 @cumsum.check
@@ -410,18 +421,6 @@ cumprod = op("CumProd", "x axis", **_running)
 def cumsum_supported(m: Match) -> Iterator[tuple[bool, str]]:
     """Checks that the axis is a constant."""
     yield m.axis.is_const, "the axis is computed at run time (needs a constant)"
-
-
-@cumsum.lower
-def cumsum_to_kernel(c: Recorder, m: Match) -> None:
-    """Record a running sum."""
-    running(c, m, "cumsum")
-
-
-@cumprod.lower
-def cumprod_to_kernel(c: Recorder, m: Match) -> None:
-    """Record a running product."""
-    running(c, m, "cumprod")
 
 
 def running(c: Recorder, m: Match, kernel: str) -> None:

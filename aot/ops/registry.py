@@ -15,16 +15,18 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from aot.errors import BackendError, meant
 from aot.ir.deferred_import import onnx
-from aot.ir.operators import AttributeRule, Linear, Operator, Trait, operator, operators
+from aot.ir.operators import AttributeRule, Given, Linear, Operator, Trait, operator, operators
 from aot.ops.half import widened
 from aot.ops.kernels import listing
 from aot.vendor import Backend, DType, Match, Pattern
+from aot.vendor.backend import Cases, Check, LayoutRule, Lowering
 from aot.vendor.pattern import OpPat, Var
 
 portable = Backend("c")
@@ -40,6 +42,11 @@ def op(
     types: tuple[DType, ...] = (),
     typed: str = "",
     constants: str = "",
+    rules: Iterable[Given] = (),
+    check: Check | None = None,
+    lower: Lowering | None = None,
+    layouts: LayoutRule | None = None,
+    cases: Cases | None = None,
     **attrs: Any,
 ) -> Pattern:
     """Declare that portable C computes `op_type`; decorate the result with check, lower, cases.
@@ -47,10 +54,11 @@ def op(
     `types` are those that the kernels take of the operands named in `typed` ("" = the first one;
     none: any, or what a check says); the operands named in `constants` must be known when the model
     is compiled.
-    `traits` are promises to the passes. An attribute that is an axis is an `AxisOf`, one that is
-    one of a few texts a `OneOf`, instead of its default (`aot.ir.operators`).
+    `traits` are promises to the passes, `rules` answers to their questions. An attribute that is an
+    axis is an `AxisOf`, one that is one of a few texts a `OneOf`, instead of its default
+    (`aot.ir.operators`).
     """
-    rules = {k: v for k, v in attrs.items() if isinstance(v, AttributeRule)}
+    domains = {k: v for k, v in attrs.items() if isinstance(v, AttributeRule)}
     # Errors name the module that declares the operator.
     module = sys._getframe(1).f_globals["__name__"]
     operator(
@@ -59,11 +67,12 @@ def op(
         outputs,
         domain=domain,
         traits=traits,
-        reads=attrs.keys() - rules.keys(),
+        rules=rules,
+        reads=attrs.keys() - domains.keys(),
         module=module,
-        **rules,
+        **domains,
     )
-    defaults = attrs | {k: rule.default for k, rule in rules.items()}
+    defaults = attrs | {k: rule.default for k, rule in domains.items()}
     names = inputs.split()
     variadic = bool(names) and names[-1].endswith("*")
     optional = sum(1 for n in names if n.endswith("?"))
@@ -74,12 +83,21 @@ def op(
     outs = tuple(o.rstrip("?") for o in outputs.split())
     folder = Path(sys._getframe(1).f_code.co_filename).parent
     name = op_type if not domain else f"{domain}.{op_type}"
-    made = Pattern(name, graph, "c", outs, defaults, priority, folder)
-    portable.patterns.append(made)
-    if types or constants:
-        held = typed.split() or plain[:1]
-        made.check(lambda m: _takes_operands(m, types, held, constants.split()))
-    return made
+    held = typed.split() or plain[:1]
+    known = partial(_takes_operands, types=types, typed=held, constants=constants.split())
+    checks: list[Check | None] = [known if types or constants else None, check]
+    return portable.declare(
+        name,
+        graph,
+        *filter(None, checks),
+        lower=lower,
+        layouts=layouts,
+        cases=cases,
+        outputs=outs,
+        attrs=defaults,
+        priority=priority,
+        folder=folder,
+    )
 
 
 def _takes_operands(

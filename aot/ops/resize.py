@@ -55,12 +55,16 @@ resize = op(
     "x roi? scales? sizes?",
     traits=[SizedBy("roi scales sizes"), Moves("x", bytes_only=True, when=_picks)],
     **ATTRIBUTES | TEXTS,
+    rules=[sizings.by(Sizing(real=True, examples={3: as_data}))],
 )
 
 
-sizings("Resize")(Sizing(real=True, examples={3: as_data}))
-sizings("Upsample")(Sizing(real=True))
-operator("Upsample", "x scales?", mode=OneOf("nearest linear bilinear trilinear cubic", "nearest"))
+operator(
+    "Upsample",
+    "x scales?",
+    mode=OneOf("nearest linear bilinear trilinear cubic", "nearest"),
+    rules=[sizings.by(Sizing(real=True))],
+)
 
 
 def _triangle(d: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

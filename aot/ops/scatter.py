@@ -43,6 +43,7 @@ scatter_elements = op(
     traits=[Indexes("indices", "x"), Exact(when=_keeps_nan)],
     axis=AxisOf("x", 0),
     reduction=REDUCTION,
+    rules=[checks.by(element_indices)],
 )
 scatter_nd = op("ScatterND", "x indices updates", traits=[Exact()], reduction=REDUCTION)
 
@@ -189,9 +190,6 @@ def scatter_rows(node: ir.Node, partial_values: PartialValues) -> str:
     if updates != wanted:
         return f"updates {list(updates)} should be {list(wanted)}"
     return ""
-
-
-checks("ScatterElements")(element_indices)
 
 
 def _all_fit(x: DynamicDims, node: ir.Node, places: dict[int, dict[int, int]]) -> None:

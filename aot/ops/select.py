@@ -49,10 +49,18 @@ topk = op(
     largest=1,
     sorted=1,
 )
-trilu = op("Trilu", "x k?", traits=[Exact()], upper=1)
+trilu = op("Trilu", "x k?", traits=[Exact()], upper=1, rules=[operands_fit.by(one(1, "k"))])
 reverse_sequence = op("ReverseSequence", "x lens", traits=[Exact()], batch_axis=1, time_axis=0)
-one_hot = op("OneHot", "indices depth pair", axis=-1)
-constant_of_shape = op("ConstantOfShape", "shape", traits=[SizedBy("shape")], value=None)
+one_hot = op(
+    "OneHot", "indices depth pair", axis=-1, rules=[sizings.by(Sizing(examples={1: always(2)}))]
+)
+constant_of_shape = op(
+    "ConstantOfShape",
+    "shape",
+    traits=[SizedBy("shape")],
+    value=None,
+    rules=[sizings.by(Sizing(data=0)), operands_fit.by(lists((0, "the shape")))],
+)
 
 
 @topk.check
@@ -154,10 +162,6 @@ def reverse_cases() -> Iterator[Case]:
     """ReverseSequence(input, sequence_lens): either axis first."""
     yield case(f32(4, 3, 2), i64(1, 4, 2))
     yield case(f32(3, 5), i64(5, 2, 3), batch_axis=0, time_axis=1)
-
-
-sizings("OneHot")(Sizing(examples={1: always(2)}))
-sizings("ConstantOfShape")(Sizing(data=0))
 
 
 @evaluates("OneHot")
@@ -350,10 +354,6 @@ def constant_of_shape_dynamic(x: DynamicDims, node: ir.Node) -> None:
 def trilu_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Dynamic dimensions of a Trilu pass: each element stays or not by its own position."""
     every_axis(x, node)
-
-
-operands_fit("ConstantOfShape")(lists((0, "the shape")))
-operands_fit("Trilu")(one(1, "k"))
 
 
 @operands_fit("ReverseSequence")

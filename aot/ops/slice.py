@@ -77,13 +77,22 @@ slice_ = op(
         AxesOf("axes", "x"),
     ],
     constants="starts ends axes steps",
+    rules=[sizings.by(Sizing(examples={1: zeros, 3: axes}))],
 )
-expand = op("Expand", "x shape", traits=[SizedBy("shape"), Moves("x")])
-tile = op("Tile", "x repeats", traits=[SizedBy("repeats"), Moves("x")], constants="repeats")
-identity("Expand")(always)
-
-
-sizings("Slice")(Sizing(examples={1: zeros, 3: axes}))
+expand = op(
+    "Expand",
+    "x shape",
+    traits=[SizedBy("shape"), Moves("x")],
+    rules=[identity.by(always)],
+    lower=lambda c, m: view_or_move(c, m.y, m.x, broadcast_axes(m.x.shape, m.y.shape), 0),
+)
+tile = op(
+    "Tile",
+    "x repeats",
+    traits=[SizedBy("repeats"), Moves("x")],
+    constants="repeats",
+    rules=[checks.by(possible_sizes)],
+)
 
 
 @identity("Slice")
@@ -214,12 +223,6 @@ def broadcast_axes(x: Shape, y: Shape) -> list[Axis]:
     ]
 
 
-@expand.lower
-def expand_to_kernel(c: Recorder, m: Match) -> None:
-    """Record an Expand: a copy with strides 0 along repeated axes."""
-    view_or_move(c, m.y, m.x, broadcast_axes(m.x.shape, m.y.shape), 0)
-
-
 @expand.cases
 def expand_cases() -> Iterator[Case]:
     """Expand(input, shape): new axes, a shape that input's own exceeds."""
@@ -264,9 +267,6 @@ def slice_steps(node: ir.Node, partial_values: PartialValues) -> str:
     """ "step 0" if a known step is 0, else ""."""
     known = lookup(node.inputs[4], partial_values) if len(node.inputs) > 4 else None
     return "step 0" if known is not None and 0 in known.items() else ""
-
-
-checks("Tile")(possible_sizes)
 
 
 @checks("Expand")

@@ -24,7 +24,17 @@ from aot.vendor import Match, Recorder
 CUT = "split the texts in the application, and name the words with --cut-inputs WORDS:string"
 MARKS = "\x02", "\x03"  # what begins and ends a text, if that is asked for
 
-tokens = op("Tokens", "x", "y n", domain=TEXT, mark=0, mincharnum=1, pad_value="", pattern="")
+tokens = op(
+    "Tokens",
+    "x",
+    "y n",
+    domain=TEXT,
+    mark=0,
+    mincharnum=1,
+    pad_value="",
+    pattern="",
+    rules=[encodes.by(unchanged)],
+)
 
 
 # Its result has as many tokens as the data say: `tokenizer_dynamic` bounds them.
@@ -92,6 +102,3 @@ def tokenizer_dynamic(x: DynamicDims, node: ir.Node) -> None:
     kinds = [(STRING, (*shape, most)), (INT64, (1,))]
     y, n = x.node(node, "Tokens", [data], kinds, TEXT, **how)
     x.substitute(node, y, {len(shape): x.new(n, most)})
-
-
-encodes("Tokens", TEXT)(unchanged)

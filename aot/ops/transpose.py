@@ -26,7 +26,7 @@ from aot.shapes.evaluate import evaluates, need
 from aot.shapes.operands import operand_shape, operands_fit
 from aot.shapes.partial_values import PartialValues
 from aot.shapes.reference import Inputs
-from aot.vendor import Match, Recorder, channels_last
+from aot.vendor import OP, Match, Recorder, channels_last, wildcard
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.strided_copy import Axis, copy_permuted, move, stored
 
@@ -131,10 +131,13 @@ def transpose_cases() -> Iterator[Case]:
     yield case(f32(2, 1, 3, 2, 2, 3), perm=[5, 3, 1, 0, 2, 4])
 
 
-@portable.pattern
-def channel_shuffle(op: Any, x: Any, split: Any, merged: Any) -> Any:
-    """The pattern of a Reshape, a Transpose called turn, and a Reshape."""
-    return op.Reshape(op.Transpose(op.Reshape(x, split), _outputs=["turn"]), merged)
+channel_shuffle = portable.declare(
+    "channel_shuffle",
+    OP.Reshape(
+        OP.Transpose(OP.Reshape(wildcard("x"), wildcard("split")), _outputs=["turn"]),
+        wildcard("merged"),
+    ),
+)
 
 
 @channel_shuffle.check

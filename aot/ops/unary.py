@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F64
 from aot.ir.graph_nodes import Array, attribute
-from aot.ir.operators import Elementwise, Exact, OneOf, Trait
+from aot.ir.operators import Elementwise, Exact, Given, OneOf, Trait
 from aot.ir.splits import Split
 from aot.ir.value_traits import Clamp, Curve
 from aot.normalise.affine import scales
@@ -97,22 +97,23 @@ def declare(
     exact: Exact | None = None,
     traits: Sequence[Trait] = (),
     value: Callable[[Any], Any] | None = None,
+    rules: Iterable[Given] = (),
     **attrs: Any,
 ) -> Pattern:
     """An operator computed by one kernel, at compile time by the NumPy function `value`.
 
     `samples` are attributes for its test.
     """
-    if value:
-        evaluates(op_type)(elementwise(value))
-    every = [Elementwise(), *([exact] if exact else []), *traits]
-    made = op(op_type, "x", traits=every, types=types, **attrs)
-    made.layouts(follow)
-
-    @made.lower
-    def to_kernel(c: Recorder, m: Match) -> None:
-        """Record the operator's kernel with the constants of the match."""
-        emit(c, m, kernel, *(constants(m) if constants else ()))
+    made = op(
+        op_type,
+        "x",
+        traits=[Elementwise(), *([exact] if exact else []), *traits],
+        types=types,
+        rules=[*rules, *([evaluates.by(elementwise(value))] if value else [])],
+        lower=lambda c, m: emit(c, m, kernel, *(constants(m) if constants else ())),
+        layouts=follow,
+        **attrs,
+    )
 
     @made.cases
     def cases() -> Iterator[Case]:
@@ -183,41 +184,47 @@ STEP, STEPS = Exact(), Exact(rounds_once=True)
 
 CURVE = (Curve(),)
 
-declare("Abs", "abs", types=NUMBERS, value=np.abs, traits=CURVE)
-bounds("Abs")(wrapping(magnitude))
-bounds("Neg")(wrapping(negated))
-scales("Neg")(lambda place, other: (np.zeros_like(other) - 1, np.zeros_like(other)))
-polynomials("Neg")(minus)
-declare("Sign", "sign", types=NUMBERS, exact=STEP)
-declare("Neg", "neg", types=FLOATS + SIGNED, value=np.negative, traits=CURVE)
+declare(
+    "Abs", "abs", types=NUMBERS, value=np.abs, traits=CURVE, rules=[bounds.by(wrapping(magnitude))]
+)
+declare("Sign", "sign", types=NUMBERS, exact=STEP, rules=[bounds.by(rising(np.sign))])
+declare(
+    "Neg",
+    "neg",
+    types=FLOATS + SIGNED,
+    value=np.negative,
+    traits=CURVE,
+    rules=[
+        bounds.by(wrapping(negated)),
+        scales.by(lambda place, other: (np.zeros_like(other) - 1, np.zeros_like(other))),
+        polynomials.by(minus),
+    ],
+)
 declare("BitwiseNot", "bit_not", types=INTS, exact=STEP)
-declare("Sigmoid", "sigmoid", exact=STEPS, traits=CURVE)
-declare("Tanh", "tanh", exact=STEP, traits=CURVE)
+declare(
+    "Sigmoid",
+    "sigmoid",
+    exact=STEPS,
+    traits=CURVE,
+    rules=[bounds.by(approximated(lambda x: 1 / (1 + np.exp(-x))))],
+)
+declare("Tanh", "tanh", exact=STEP, traits=CURVE, rules=[bounds.by(approximated(np.tanh))])
 declare("Erf", "erf", value=erf, traits=CURVE)
-declare("Floor", "floor", value=np.floor)
-declare("Ceil", "ceil", value=np.ceil)
-bounds("Sign")(rising(np.sign))
-bounds("Round")(rising(np.rint))
-bounds("Relu")(rising(lambda x: np.maximum(x, 0.0)))
-bounds("Exp")(approximated(np.exp))
+declare("Floor", "floor", value=np.floor, rules=[bounds.by(rising(np.floor))])
+declare("Ceil", "ceil", value=np.ceil, rules=[bounds.by(rising(np.ceil))])
 bounds("Log")(approximated(np.log, 0.0))
-bounds("Sqrt")(approximated(np.sqrt, 0.0))
-bounds("Tanh")(approximated(np.tanh))
-bounds("Sigmoid")(approximated(lambda x: 1 / (1 + np.exp(-x))))
-bounds("Floor")(rising(np.floor))
-bounds("Ceil")(rising(np.ceil))
 polynomials("Floor Ceil Round")(rounded)
 jumps("Round Shrink Sign")(True)
-declare("Round", "round", exact=STEP)
+declare("Round", "round", exact=STEP, rules=[bounds.by(rising(np.rint))])
 for _name in ("Sin", "Cos", "Tan", "Atan", "Sinh", "Cosh", "Asinh"):
     declare(_name, _name.lower(), exact=STEP)
 for _name in ("Asin", "Acos", "Atanh"):
     declare(_name, _name.lower(), low=-0.99, high=0.99, exact=STEP)
 declare("Acosh", "acosh", low=1.0, high=50.0, exact=STEP)
-declare("Exp", "exp", exact=STEP, traits=CURVE)
+declare("Exp", "exp", exact=STEP, traits=CURVE, rules=[bounds.by(approximated(np.exp))])
 for _name in ("Softplus", "Softsign", "Mish"):
     declare(_name, _name.lower(), exact=STEPS, traits=CURVE)
-declare("Sqrt", "sqrt", low=0.125, value=np.sqrt)
+declare("Sqrt", "sqrt", low=0.125, value=np.sqrt, rules=[bounds.by(approximated(np.sqrt, 0.0))])
 for _name in ("Log", "Reciprocal"):
     declare(_name, _name.lower(), low=0.125, exact=STEP)
 relu = declare(
@@ -226,6 +233,7 @@ relu = declare(
     types=FLOATS + SIGNED,
     value=lambda x: np.maximum(x, x.dtype.type(0)),
     traits=(Curve(), Clamp(0.0, math.inf)),
+    rules=[bounds.by(rising(lambda x: np.maximum(x, 0.0)))],
 )
 declare(
     "LeakyRelu",
@@ -315,8 +323,9 @@ gelu = op(
     traits=[Elementwise(), Curve()],
     types=FLOATS,
     approximate=OneOf("none tanh", "none"),
+    layouts=follow,
+    lower=lambda c, m: emit(c, m, "gelu_tanh" if m.approximate == "tanh" else "gelu"),
 )
-gelu.layouts(follow)
 
 
 @evaluates("Gelu")
@@ -329,12 +338,6 @@ def gelu_value(node: ir.Node, inputs: Inputs) -> list[Array]:
     else:
         share = erf(wide / math.sqrt(2))
     return [(0.5 * wide * (1 + share)).astype(x.dtype)]
-
-
-@gelu.lower
-def gelu_to_kernel(c: Recorder, m: Match) -> None:
-    """Record the kernel of Gelu by tanh or by the error function."""
-    emit(c, m, "gelu_tanh" if m.approximate == "tanh" else "gelu")
 
 
 @gelu.cases
@@ -350,7 +353,9 @@ def special_cases() -> Iterator[Case]:
     yield case(SPECIAL)
 
 
-isnan = op("IsNaN", "x", traits=[Elementwise(), STEP], types=FLOATS)
+isnan = op(
+    "IsNaN", "x", traits=[Elementwise(), STEP], types=FLOATS, lower=lambda c, m: emit(c, m, "isnan")
+)
 isinf = op(
     "IsInf",
     "x",
@@ -358,19 +363,8 @@ isinf = op(
     types=FLOATS,
     detect_negative=1,
     detect_positive=1,
+    lower=lambda c, m: emit(c, m, "isinf", m.detect_negative, m.detect_positive),
 )
-
-
-@isnan.lower
-def isnan_to_kernel(c: Recorder, m: Match) -> None:
-    """Record the kernel of IsNaN."""
-    emit(c, m, "isnan")
-
-
-@isinf.lower
-def isinf_to_kernel(c: Recorder, m: Match) -> None:
-    """Record the kernel of IsInf, with a flag for each sign."""
-    emit(c, m, "isinf", m.detect_negative, m.detect_positive)
 
 
 @isnan.cases
@@ -388,9 +382,14 @@ def one_sided_cases() -> Iterator[Case]:
     yield case(SPECIAL, detect_positive=0)
 
 
-logical_not = op("Not", "x", traits=[Elementwise()])
-logical_not.layouts(follow)
-evaluates("Not")(elementwise(np.logical_not))
+logical_not = op(
+    "Not",
+    "x",
+    traits=[Elementwise()],
+    layouts=follow,
+    rules=[evaluates.by(elementwise(np.logical_not))],
+    lower=lambda c, m: emit(c, m, "not"),
+)
 
 
 @bounds("Not")
@@ -398,12 +397,6 @@ def not_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
     """The interval of a negated bool, 1 - x; None if that of x is unknown."""
     found = inputs[0]
     return None if found is None else Interval(1 - found.high, 1 - found.low)
-
-
-@logical_not.lower
-def not_to_kernel(c: Recorder, m: Match) -> None:
-    """Record the kernel of Not."""
-    emit(c, m, "not")
 
 
 @logical_not.cases

@@ -23,7 +23,14 @@ from aot.shapes.types import Type
 from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, i64
 
-unpool = op("MaxUnpool", "x index shape?", kernel_shape=None, pads=None, strides=None)
+unpool = op(
+    "MaxUnpool",
+    "x index shape?",
+    kernel_shape=None,
+    pads=None,
+    strides=None,
+    rules=[operands_fit.by(lists((2, "output_shape")))],
+)
 
 
 def unpooled(role: Role, count: int) -> list[int]:
@@ -93,6 +100,3 @@ def unpool_cases() -> Iterator[Case]:
     index = np.array([[[[1, 6], [9, 15]], [[16, 22], [29, 31]]]], np.int64)
     yield case(x, index, kernel_shape=[2, 2], strides=[2, 2])
     yield case(x, index, i64(1, 2, 5, 5), const=(2,), kernel_shape=[2, 2], strides=[2, 2])
-
-
-operands_fit("MaxUnpool")(lists((2, "output_shape")))

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, shape_of
-from aot.ir.operators import Commutative, Elementwise, Exact, Moves, Trait
+from aot.ir.operators import Commutative, Elementwise, Exact, Given, Moves, Trait
 from aot.ir.splits import Split
 from aot.ir.value_traits import Curve
 from aot.normalise.arithmetic import in_pairs, plainer
@@ -91,34 +91,54 @@ def extreme(name: str, least: bool) -> TermsRule:
     return rule
 
 
-polynomials("Min")(extreme("min", True))
-polynomials("Max")(extreme("max", False))
-polynomials("Sum")(combined(plus))
-bounds("Min")(rising(partial(chained, np.minimum)))
-bounds("Max")(rising(partial(chained, np.maximum)))
-bounds("Sum")(wrapping(in_steps(corners(np.add))))
-bounds("Mean")(wrapping(in_steps(corners(np.add), lambda node: len(node.inputs))))
+#: Of each operator its kernel and what passes ask of it.
+CHAINS: dict[str, tuple[str, tuple[Given, ...]]] = {
+    "Min": (
+        "min",
+        (
+            evaluates.by(elementwise(partial(chained, np.minimum))),
+            bounds.by(rising(partial(chained, np.minimum))),
+            polynomials.by(extreme("min", True)),
+            plainer.by(in_pairs("Min", 3)),
+            one_sided.by(1),
+        ),
+    ),
+    "Max": (
+        "max",
+        (
+            evaluates.by(elementwise(partial(chained, np.maximum))),
+            bounds.by(rising(partial(chained, np.maximum))),
+            polynomials.by(extreme("max", False)),
+            plainer.by(in_pairs("Max", 3)),
+            one_sided.by(0),
+        ),
+    ),
+    "Sum": (
+        "add",
+        (
+            evaluates.by(elementwise(partial(chained, np.add))),
+            bounds.by(wrapping(in_steps(corners(np.add)))),
+            polynomials.by(combined(plus)),
+            plainer.by(in_pairs("Add", 2)),
+        ),
+    ),
+    "Mean": (
+        "add",
+        (bounds.by(wrapping(in_steps(corners(np.add), lambda node: len(node.inputs)))),),
+    ),
+}
 
-plainer("Sum")(in_pairs("Add", 2))
-plainer("Max")(in_pairs("Max", 3))
-plainer("Min")(in_pairs("Min", 3))
-one_sided("Max")(0)
-one_sided("Min")(1)
-
-for _name, _kernel, _value in (
-    ("Min", "min", np.minimum),
-    ("Max", "max", np.maximum),
-    ("Sum", "add", np.add),
-    ("Mean", "add", None),
-):
+for _name, (_kernel, _rules) in CHAINS.items():
     _more: list[Trait] = [Exact(rounds_once=True)]
     if _name in ("Min", "Max"):
         _more = [Moves(by="order", bytes_only=True), Curve()]
-    _made = op(_name, "xs*", traits=[Elementwise(), Commutative(), *_more])
-    identity(_name)(alone)
-    _made.layouts(follow)
-    if _value is not None:
-        evaluates(_name)(elementwise(partial(chained, _value)))
+    _made = op(
+        _name,
+        "xs*",
+        traits=[Elementwise(), Commutative(), *_more],
+        rules=[identity.by(alone), *_rules],
+        layouts=follow,
+    )
     _types = NUMBERS if _name in ("Min", "Max") else FLOATS
 
     @_made.check

@@ -31,13 +31,41 @@ from aot.vendor import Match, Pattern, Recorder
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import follow
 
-reshape = op("Reshape", "x shape", traits=[SizedBy("shape"), Moves("x"), View()], allowzero=0)
-squeeze = op("Squeeze", "x axes?", traits=[Moves("x"), View(), AxesOf("axes", "x")])
-unsqueeze = op("Unsqueeze", "x axes", traits=[Moves("x"), View()])
+reshape = op(
+    "Reshape",
+    "x shape",
+    traits=[SizedBy("shape"), Moves("x"), View()],
+    allowzero=0,
+    rules=[operands_fit.by(lists((1, "the shape")))],
+)
+squeeze = op(
+    "Squeeze",
+    "x axes?",
+    traits=[Moves("x"), View(), AxesOf("axes", "x")],
+    rules=[operands_fit.by(lists((1, "axes")))],
+)
+unsqueeze = op(
+    "Unsqueeze",
+    "x axes",
+    traits=[Moves("x"), View()],
+    rules=[
+        sizings.by(Sizing(passes=True, examples={1: axes})),
+        operands_fit.by(lists((1, "axes"), scalar=True)),
+    ],
+)
 flatten = op("Flatten", "x", traits=[Moves(), View()], axis=AxisOf("x", 1, end=True))
-hand_on = op("Identity", "x", traits=[Elementwise(), Moves(), View()])
+hand_on = op(
+    "Identity",
+    "x",
+    traits=[Elementwise(), Moves(), View()],
+    layouts=follow,
+    rules=[
+        sizings.by(Sizing(passes=True)),
+        encodes.by(unchanged),
+        evaluates.by(lambda node, inputs: [need(inputs, 0)]),
+    ],
+)
 bit_cast = op("BitCast", "x", traits=[Elementwise(), Exact()], to=0)
-hand_on.layouts(follow)
 
 
 def reshape_example(role: Role, count: int) -> list[int]:
@@ -51,10 +79,8 @@ def squeeze_example(role: Role, count: int) -> list[int]:
 
 
 identity("Identity Reshape Flatten Squeeze Unsqueeze")(always)
-sizings("Identity")(Sizing(passes=True))
 sizings("Reshape")(Sizing(passes=True, examples={1: reshape_example}))
 sizings("Squeeze")(Sizing(passes=True, examples={1: squeeze_example}))
-sizings("Unsqueeze")(Sizing(passes=True, examples={1: axes}))
 
 
 @evaluates("Unsqueeze")
@@ -90,12 +116,6 @@ def flatten_value(node: ir.Node, inputs: Inputs) -> list[Array]:
     axis = int(attribute(node, "axis", 1))
     axis = axis + data.ndim if axis < 0 else axis
     return [data.reshape(int(np.prod(data.shape[:axis], dtype=np.int64)), -1)]
-
-
-@evaluates("Identity")
-def identity_value(node: ir.Node, inputs: Inputs) -> list[Array]:
-    """The constant itself."""
-    return [need(inputs, 0)]
 
 
 @solves("Reshape")
@@ -287,11 +307,6 @@ def size_dynamic(x: DynamicDims, node: ir.Node) -> None:
     x.substitute(node, total, {})
 
 
-operands_fit("Reshape")(lists((1, "the shape")))
-operands_fit("Squeeze")(lists((1, "axes")))
-operands_fit("Unsqueeze")(lists((1, "axes"), scalar=True))
-
-
 @checks("Reshape")
 def same_count(node: ir.Node, partial_values: PartialValues) -> str:
     """The reason why a Reshape changes the number of elements; "" if it does not."""
@@ -299,6 +314,3 @@ def same_count(node: ir.Node, partial_values: PartialValues) -> str:
     if prod(old) != prod(new):
         return f"cannot reshape {list(old)} to {list(new)}"
     return ""
-
-
-encodes("Identity")(unchanged)

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from aot.partition.limits import Extent, Rule
+from aot.partition.region_search import in_order, readers
 
 Preds = Sequence[Sequence[int]]
 Rules = Mapping[int, Rule]
@@ -104,7 +105,7 @@ def _ancestors(
     place = {v: i for i, v in enumerate(inside)}
     reached = [0] * len(preds)  # through portable vertices only
     direct, through = [], []
-    for v in ordered_by(preds):
+    for v in in_order({v: set(before) for v, before in enumerate(preds)}, range(len(preds))):
         near = sum(1 << place[p] for p in set(preds[v]) if p in place)
         far = 0
         for p in preds[v]:
@@ -146,31 +147,6 @@ def _closed(
             stack.append((at + 1, chosen | 1 << i))
 
 
-def ordered_by(preds: Preds) -> list[int]:
-    """Vertices in a topological order; of those possible, the lowest first."""
-    after = _after(preds)
-    waiting = [len(set(before)) for before in preds]
-    heap = [v for v, n in enumerate(waiting) if not n]
-    order = []
-    while heap:
-        v = heapq.heappop(heap)
-        order.append(v)
-        for s in after[v]:
-            waiting[s] -= 1
-            if not waiting[s]:
-                heapq.heappush(heap, s)
-    return order
-
-
-def _after(preds: Preds) -> list[list[int]]:
-    """The vertices that read each vertex, each reader once, ascending."""
-    after: list[list[int]] = [[] for _ in preds]
-    for v, before in enumerate(preds):
-        for p in dict.fromkeys(before):
-            after[p].append(v)
-    return after
-
-
 def split_regions(
     preds: Preds, colours: Sequence[int], region: Sequence[int], order: Sequence[int], rules: Rules
 ) -> list[int]:
@@ -178,7 +154,7 @@ def split_regions(
 
     `order` is topological with every region contiguous. Vertices that fit nowhere get -1.
     """
-    after = _after(preds)
+    after = readers(preds)
     groups: list[tuple[int, list[int]]] = []  # (colour, vertices); in an order they can run in
     start = 0
     while start < len(order):

@@ -15,7 +15,7 @@ falls by at most one per step, hence A* finds the minimum; a beam does where A* 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,6 +41,38 @@ class State(NamedTuple):
     def bound(self) -> int:
         """Regions needed in all if this state is on the way: never too many."""
         return self.length + sum(self.chains)
+
+
+def readers(preds: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The vertices that read each vertex, each reader once, ascending."""
+    after: list[list[int]] = [[] for _ in preds]
+    for v, before in enumerate(preds):
+        for p in dict.fromkeys(before):
+            after[p].append(v)
+    return after
+
+
+def in_order(
+    needs: Mapping[int, Collection[int]], first: Mapping[int, int] | Sequence[int]
+) -> list[int]:
+    """Keys in topological order; of those possible, the one with the lowest `first`."""
+    after: dict[int, list[int]] = {v: [] for v in needs}
+    waiting = {v: len(before) for v, before in needs.items()}
+    for v, before in needs.items():
+        for p in sorted(before):
+            after[p].append(v)
+    # Kahn's algorithm with a heap, so that the order is the same in every run.
+    heap = [(first[v], v) for v, n in waiting.items() if not n]
+    heapq.heapify(heap)
+    order = []
+    while heap:
+        _, v = heapq.heappop(heap)
+        order.append(v)
+        for s in after[v]:
+            waiting[s] -= 1
+            if not waiting[s]:
+                heapq.heappush(heap, (first[s], s))
+    return order
 
 
 def topological(after: Sequence[Sequence[int]]) -> list[int]:
@@ -72,10 +104,6 @@ def condensed(
     problem is returned as it is, coloured vertices first, where that takes too many edges.
     Raises InternalError where `preds` have a cycle.
     """
-    after: list[list[int]] = [[] for _ in preds]
-    for v, before in enumerate(preds):
-        for p in before:
-            after[p].append(v)
     coloured = [v for v, c in enumerate(colours) if c >= 0]
     place = {v: i for i, v in enumerate(coloured)}
     # What reaches a vertex through colourless ones is a set; shared sets keep memory small.
@@ -84,7 +112,7 @@ def condensed(
     edges, most = 0, 20 * len(preds) + 1000
     made: list[list[int]] = [[] for _ in coloured]
     tints = [colours[v] for v in coloured]
-    for v in topological(after):
+    for v in topological(readers(preds)):
         through = [reaching[p] for p in preds[v] if colours[p] < 0]
         direct = [place[p] for p in preds[v] if colours[p] >= 0]
         if colours[v] < 0:
@@ -127,12 +155,8 @@ class ColouredGraph:
         self.size = len(preds)
         self.colours = colours
         self.count = max(colours, default=-1) + 1
-        self.after: list[list[int]] = [[] for _ in preds]
-        self.needs = [0] * self.size
-        for v, before in enumerate(preds):
-            for p in dict.fromkeys(before):
-                self.after[p].append(v)
-                self.needs[v] |= 1 << p
+        self.after = readers(preds)
+        self.needs = [sum(1 << p for p in set(before)) for before in preds]
         self.visits = 0
         self._levels = self._chains()
 

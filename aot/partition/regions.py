@@ -13,13 +13,12 @@ either end is returned with a lower bound.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from aot.partition.limited_regions import SMALL_LIMITED, bound_of, exact_regions, split_regions
 from aot.partition.limits import Rule
-from aot.partition.region_search import ColouredGraph, State, beam, condensed, exact
+from aot.partition.region_search import ColouredGraph, State, beam, condensed, exact, in_order
 
 #: Vertices the search may compute (a million take about a second).
 EFFORT = 600_000
@@ -208,28 +207,7 @@ def quotient_order(preds: Sequence[Sequence[int]], region: Sequence[int]) -> lis
     for v, before in enumerate(preds):
         needs[group[v]].update(group[p] for p in before if group[p] != group[v])
     order: list[int] = []
-    for g in _by_first(needs, {g: m[0] for g, m in members.items()}):
+    for g in in_order(needs, {g: m[0] for g, m in members.items()}):
         inside = {v: {p for p in preds[v] if group[p] == g} for v in members[g]}
-        order += _by_first(inside, {v: v for v in members[g]})
-    return order
-
-
-def _by_first(needs: dict[int, set[int]], first: dict[int, int]) -> list[int]:
-    """Keys in topological order; of those possible, the one with the lowest `first`."""
-    after: dict[int, list[int]] = {v: [] for v in needs}
-    waiting = {v: len(before) for v, before in needs.items()}
-    for v, before in needs.items():
-        for p in sorted(before):
-            after[p].append(v)
-    # Kahn's algorithm with a heap, so that the order is the same in every run.
-    heap = [(first[v], v) for v, n in waiting.items() if not n]
-    heapq.heapify(heap)
-    order = []
-    while heap:
-        _, v = heapq.heappop(heap)
-        order.append(v)
-        for s in after[v]:
-            waiting[s] -= 1
-            if not waiting[s]:
-                heapq.heappush(heap, (first[s], s))
+        order += in_order(inside, {v: v for v in members[g]})
     return order

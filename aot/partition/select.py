@@ -21,10 +21,10 @@ from aot.partition.cost.pricing import LIMITED, Pricing
 from aot.partition.cost.tiles import cheapest
 from aot.partition.covering import FREE, PORTABLE, Cover, Refusal
 from aot.partition.graph import dependencies, is_view, node_dependencies
-from aot.partition.limited_regions import ordered_by
 from aot.partition.limits import Rule
 from aot.partition.no_match_reasons import no_match_reasons
 from aot.partition.region_rules import not_whole, rules_for
+from aot.partition.region_search import in_order
 from aot.partition.regions import RegionCertificate, Regions, merge_regions, quotient_order
 from aot.partition.result import Partition, Selected
 from aot.partition.user_regions import merge_around, prove_convex
@@ -204,7 +204,8 @@ def _with_regions(cover: Cover, filling: _Filling, groups: Groups = NO_GROUPS) -
     vendors = {b.name: b for b in backends if b.name in number}
     while True:
         portable = cover.matches()
-        portable = [portable[i] for i in ordered_by(dependencies([m for _, m in portable]))]
+        needs = dict(enumerate(dependencies([m for _, m in portable])))
+        portable = [portable[i] for i in in_order(needs, range(len(needs)))]
         chosen, homes = made_inside(cover, portable, vendors)
         rules = rules_for(chosen, backends)
         colours = [number.get(p.backend, -1) for p, _ in chosen]

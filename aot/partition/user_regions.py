@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from aot.errors import ModelError, raise_all
 from aot.partition.limits import Rule, contracted_flow
+from aot.partition.region_search import readers
 from aot.partition.regions import Regions, merge_regions, quotient_order
 
 Preds = Sequence[Sequence[int]]
@@ -98,11 +99,7 @@ def _cycle(preds: Preds, starts: Sequence[int]) -> list[int]:
 
     Vertices that no cycle leads to are removed first (Kahn's algorithm).
     """
-    after: list[list[int]] = [[] for _ in preds]
-    waiting = [len(before) for before in preds]
-    for v, before in enumerate(preds):
-        for p in before:
-            after[p].append(v)
+    after, waiting = readers(preds), [len(before) for before in preds]
     ready = [v for v, n in enumerate(waiting) if not n]
     for v in ready:
         for s in after[v]:

@@ -248,8 +248,7 @@ def _move_result(node: ir.Node, value: ir.Value, axis: int) -> None:
     perm = _perm(rank, 0, axis)
     turn = ir.Node("", "Transpose", [value], [attribute_of("perm", perm)], num_outputs=1)
     turn.name = f"{node.name}_transposed"
-    for key, text in node.metadata_props.items():
-        turn.metadata_props[key] = text
+    turn.metadata_props.update(node.metadata_props)
     result, shape = turn.outputs[0], shape_of(value)
     set_type(result, int(dtype_of(value)), shape)
     result.name = Editor(graph).fresh(str(value.name))

@@ -60,8 +60,9 @@ def _by_onnx(
         # Only the domains, functions and values that the node may need: a small model is inferred
         # fast.
         single.opset_import.append(onnx.helper.make_opsetid(domain, version))
-    for function in model.functions.values():
-        single.functions.append(ir.serde.serialize_function(function))
+    single.functions.extend(
+        ir.serde.serialize_function(function) for function in model.functions.values()
+    )
     graph = single.graph
     graph.name = "node"
     graph.node.append(ir.serde.serialize_node(node))
@@ -76,8 +77,9 @@ def _by_onnx(
         known = lookup(value, partial_values)
         if known is not None and known.full:
             graph.initializer.append(_tensor(value, known))
-    for value in node.outputs:
-        graph.output.append(onnx.helper.make_empty_tensor_value_info(value.name or ""))
+    graph.output.extend(
+        onnx.helper.make_empty_tensor_value_info(value.name or "") for value in node.outputs
+    )
     found = _inferred(single, child)
     return [_type_of(value, found.get(str(value.name))) for value in node.outputs]
 

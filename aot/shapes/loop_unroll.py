@@ -86,8 +86,7 @@ class Steps:
         made = ir.Node("", op_type, values, attrs, num_outputs=count)
         if before.name:
             made.name = f"{before.name}_{op_type}"
-        for key, text in before.metadata_props.items():
-            made.metadata_props[key] = text
+        made.metadata_props.update(before.metadata_props)
         for value in made.outputs:
             value.name = edit.fresh(f"{before.outputs[0].name}_{op_type}")
         graph.insert_before(before, made)

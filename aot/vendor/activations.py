@@ -59,9 +59,12 @@ def _gelu(m: Match) -> Act:
     return Act(10 if m.root.attr("approximate", "none") == "tanh" else 8)
 
 
+#: A suffix, wildcards, a function that builds a pattern, and one that reads constants, as below.
+Activation = tuple[str, tuple[str, ...], Callable[..., Any], Constants]
+NO_ACTIVATION: Activation = ("", (), lambda op, v: v, lambda m: NO_ACT)
 #: Every activation that products apply: the suffix of a pattern's name, the wildcards it adds, how
 #: it looks (`build(op, value, *wildcards)`), and what gives its constants of a match.
-ACTIVATIONS: tuple[tuple[str, tuple[str, ...], Callable[..., Any], Constants], ...] = (
+ACTIVATIONS: tuple[Activation, ...] = (
     ("relu", (), lambda op, v: op.Relu(v), lambda m: Act(1, 0.0, INF)),
     (
         "clip",

@@ -431,20 +431,22 @@ class Backend:
         cost: Callable[[Match], float] | None = None,
         cases: Cases | None = None,
         outputs: tuple[str, ...] = ("y",),
+        **fields: Any,
     ) -> Pattern:
         """Add the pattern of a `graph` that was built from `OP` and `wildcard`.
 
         The functions are those that the decorators of a pattern take, `outputs` the names of the
-        root's results. Raises BackendError if the backend has a pattern of this name.
+        root's results, `fields` others of `Pattern`. Raises BackendError if a vendor has a pattern
+        of this name.
         """
-        if name in (p.name for p in self.patterns):
+        # Portable C has one name for Resizes of 16 bits that move values and that compute them.
+        if self.name != "c" and name in (p.name for p in self.patterns):
             raise BackendError(f"{self.name}.{name}: two patterns have this name")
-        made = Pattern(name, graph, self.name, outputs, folder=self.folder, header=self.header)
-        made._checks, made._cases = [*checks], [cases] if cases else []
-        made._lower, made._layouts, made._cost = lower, layouts, cost
-        made._region = self._region
-        self.patterns.append(made)
-        return made
+        functions: dict[str, Any] = {"_lower": lower, "_layouts": layouts, "_cost": cost}
+        functions |= {"_checks": [*checks], "_cases": [cases] if cases else []}
+        own = {"folder": self.folder, "header": self.header, "_region": self._region} | fields
+        self.patterns.append(Pattern(name, graph, self.name, outputs, **own, **functions))
+        return self.patterns[-1]
 
     def rewrite(self, function: Callable[..., Any]) -> Pattern:
         """Decorator: a pattern whose matches become what `Pattern.becomes` makes of them."""

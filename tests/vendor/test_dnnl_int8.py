@@ -17,9 +17,9 @@ from dnnl_libraries import ROOTS, library
 from onnx import helper, numpy_helper
 
 from aot.cli import main as aotc
-from aot.vendor.dnnl import backend, int8_products
+from aot.vendor.dnnl import backend
 
-PATTERNS = [p for p in backend.patterns if p.name in vars(int8_products)]
+PATTERNS = [p for p in backend.patterns if p.name.startswith("q")]
 #: How many cases of the portable patterns the library cannot compute: 16-bit quantised values,
 #: weights that do not fit int8 less their zero points.
 REFUSED = {"qconv": 4, "qdense": 3}

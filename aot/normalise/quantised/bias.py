@@ -82,7 +82,7 @@ def _respell(edit: Editor, node: ir.Node, index: int, product: ir.Node) -> None:
     if unit is None or numbers is None:
         return
     bias, known = numbers
-    channels = _channels(product)
+    channels = shape_of(product.outputs[0])[required_trait(product, Linear).result_axis]
     row = _row(bias, channels)
     trait = required_trait(product, Linear)
     # A ConvTranspose's scales run within groups: its bias would need as many units.
@@ -111,11 +111,6 @@ def _numbers(value: ir.Value | None) -> tuple[Array, Params | None] | None:
     scale, zero = p.spread(quantised.ndim)
     numbers = (quantised.astype(np.int64) - zero) * scale.astype(np.float64)
     return numbers, p if quantised.dtype == np.int32 else None
-
-
-def _channels(product: ir.Node) -> int:
-    """The number of output channels of a product."""
-    return shape_of(product.outputs[0])[required_trait(product, Linear).result_axis]
 
 
 def _row(bias: Array, channels: int) -> Array | None:

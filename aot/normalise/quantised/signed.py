@@ -59,16 +59,12 @@ def quant_signed(edit: Editor, options: LoadOptions) -> None:
     seen: set[int] = set()
     values = [*edit.graph.inputs, *(o for n in edit.graph for o in n.outputs)]
     for value in values:
-        if id(value) in seen or not _is_unsigned(value):
+        if id(value) in seen or not (value is not None and value.dtype == ir.DataType.UINT8):
             continue
         family = _family(edit.graph, value)
         seen.update(id(v) for v in family.values)
         if not family.fixed and _is_worth_it(family):
             _change(edit, family)
-
-
-def _is_unsigned(value: ir.Value | None) -> bool:
-    return value is not None and value.dtype == ir.DataType.UINT8
 
 
 def _family(graph: ir.Graph, start: ir.Value) -> Family:

@@ -16,7 +16,7 @@ import numpy as np
 import aot.ops.reduce  # noqa: F401 - the patterns used here
 from aot.ir.dtypes import S16, U16
 from aot.ops.registry import portable
-from aot.vendor import OP, Case, Match, Pattern, Recorder, case
+from aot.vendor import OP, Case, Match, Pattern, case
 from aot.vendor.quantisation import all_hold, dequantised, known, quantisation
 from aot.vendor.quantised_cases import quantised_values, scale, zero
 
@@ -25,9 +25,6 @@ def _declare(op_type: str) -> Pattern:
     """Declare ArgMax or ArgMin of 16-bit quantised values, computed on the integers as they are."""
     own = next(p for p in portable.patterns if p.name == op_type)
     graph = getattr(OP, op_type)(dequantised("x"), _outputs=["op"])
-    name = f"q{op_type.lower()}16"
-    made = Pattern(name, graph, "c", attrs=dict(own.attrs), folder=Path(__file__).parent)
-    portable.patterns.append(made)
 
     def inner(m: Match) -> Match:
         """The match as the operator's own pattern sees it, with the quantised values as its
@@ -36,7 +33,6 @@ def _declare(op_type: str) -> Pattern:
         # Scales are positive, so the integers are in the order of the numbers that they stand for.
         return Match((m.op.ir,), {"x": m.x, "y": m.y}, {}, m.attrs, ("y",))
 
-    @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
         """Checks: x is quantised values of 16 bits with constant parameters, whose order is that of
         the numbers they stand for, and the operator's own checks hold of them."""
@@ -46,10 +42,14 @@ def _declare(op_type: str) -> Pattern:
             for reason in own.refusals(inner(m)):
                 yield False, reason
 
-    @made.lower
-    def on_quantised(c: Recorder, m: Match) -> None:
-        """Record the calls of the operator's own pattern on the quantised values."""
-        own.record(c, inner(m))
+    made = portable.declare(
+        f"q{op_type.lower()}16",
+        graph,
+        supported,
+        lower=lambda c, m: own.record(c, inner(m)),
+        attrs=dict(own.attrs),
+        folder=Path(__file__).parent,
+    )
 
     @made.cases
     def cases() -> Iterator[Case]:

@@ -13,6 +13,7 @@ from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Operand, collapse, collapses, operand, pack, stored
 from aot.ops.quantised.common import quantised, quantised_fields, signed_input, signed_result
 from aot.vendor import S8, U8, Match, Pattern, QuantisedPair, Recorder, ValueRef, activated
+from aot.vendor.backend import Cases, Check
 from aot.vendor.layouts import follow
 from aot.vendor.requant import rq_of
 
@@ -20,14 +21,12 @@ EIGHT = (S8, U8)
 HEADER = "aot_qbinary.h"
 
 
-def declare(name: str, *op_types: str) -> Pattern:
+def declare(name: str, op_types: str, *checks: Check, cases: Cases | None = None) -> Pattern:
     """Declare the pattern `name` of operators on two quantised values, with a Relu or Clip or
     without.
     """
-    made = quantised(name, activated(QuantisedPair.pattern(*op_types)))
-    made.check(loops_fit)
-    made.layouts(follow)
-    return made
+    graph = activated(QuantisedPair.pattern(*op_types.split()))
+    return quantised(name, graph, loops_fit, *checks, layouts=follow, cases=cases)
 
 
 def loops_fit(m: Match) -> Iterator[tuple[bool, str]]:
@@ -35,12 +34,9 @@ def loops_fit(m: Match) -> Iterator[tuple[bool, str]]:
     yield from collapses(m.y.shape, [m.a.shape, m.b.shape])
 
 
-total = declare("qadd", "Add", "Sub")
-product = declare("qmul", "Mul")
+total = declare("qadd", "Add Sub", QuantisedPair.checks, cases=QuantisedPair.cases)
+product = declare("qmul", "Mul", QuantisedPair.checks, cases=QuantisedPair.cases)
 combines("Add Sub Mul")(True)
-for _made in (total, product):
-    _made.check(QuantisedPair.checks)
-    _made.cases(QuantisedPair.cases)
 
 
 def quantised_operand(c: Recorder, value: ValueRef, y: ValueRef) -> Operand:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,15 +47,6 @@ MOST_STEPS = 2.0**20
 MOST_BITS, MULT_BITS, PRODUCT_BITS = 62, 31, 30
 
 
-quotient = declare("qdiv", "Div")
-total = declare("qadd16", "Add", "Sub")
-product = declare("qmul16", "Mul")
-
-
-rescaling = quantised("qrescale16", activated(dequantised("x")), priority=-1)
-rescaling.layouts(follow)
-
-
 def real(m: Match) -> tuple[float, float]:
     """(steps of y per step of a, per step of b); for a product or quotient the first is for
     both.
@@ -80,17 +72,10 @@ def _fits(m: Match, types: tuple[Any, ...]) -> Iterator[tuple[bool, str]]:
     yield not large, f"scales {scales}: a step of an operand is too large for the result"
 
 
-@quotient.check
-def quotient_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks of a quotient of 8-bit or 16-bit quantised values."""
-    yield from _fits(m, (S8, U8, *WIDE))
-
-
-@total.check
-@product.check
-def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks of a sum or product of 16-bit quantised values."""
-    yield from _fits(m, WIDE)
+quotient = declare("qdiv", "Div", partial(_fits, types=(S8, U8, *WIDE)))
+total = declare("qadd16", "Add Sub", partial(_fits, types=WIDE))
+product = declare("qmul16", "Mul", partial(_fits, types=WIDE))
+rescaling = quantised("qrescale16", activated(dequantised("x")), priority=-1, layouts=follow)
 
 
 def _scaled(

@@ -60,7 +60,6 @@ FORMS: dict[str, Pat] = {
     "qchannel_sub": OP.Sub(_ADDEND, _X),
     "qprelu": OP.PRelu(_X, _FACTOR),
 }
-PATTERNS = {name: quantised(name, activated(f), priority=-1) for name, f in FORMS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +242,13 @@ def _cases(name: str) -> Iterator[Case]:
         yield quantised_case(*operands, fed=(at,))
 
 
-for _name, _pattern in PATTERNS.items():
-    _pattern.layouts(follow)
-    _pattern.check(supported)
-    _pattern.lower(to_kernel)
-    _pattern.cases(partial(_cases, _name))
+for _name, _form in FORMS.items():
+    quantised(
+        _name,
+        activated(_form),
+        supported,
+        lower=to_kernel,
+        layouts=follow,
+        cases=partial(_cases, _name),
+        priority=-1,
+    )

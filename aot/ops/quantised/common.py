@@ -18,6 +18,7 @@ from aot.ir.splits import Split
 from aot.ops.broadcast import collapse, stored
 from aot.ops.registry import portable
 from aot.vendor import Handle, Match, Pattern, Recorder, ValueRef
+from aot.vendor.backend import Check
 from aot.vendor.pattern import Pat
 from aot.vendor.quantisation import (
     QUANTISED_TYPES,
@@ -28,11 +29,13 @@ from aot.vendor.quantisation import (
 )
 
 
-def quantised(name: str, inner: Pat, priority: int = 0) -> Pattern:
-    """Declare the pattern QuantizeLinear(inner); its result are the quantised values `y`."""
-    made = Pattern(name, requantised(inner), "c", folder=Path(__file__).parent, priority=priority)
-    portable.patterns.append(made)
-    return made
+def quantised(name: str, inner: Pat, *checks: Check, **fields: Any) -> Pattern:
+    """Declare the pattern QuantizeLinear(inner); its result are the quantised values `y`.
+
+    `checks` and `fields` are those of `Backend.declare`.
+    """
+    folder = Path(__file__).parent
+    return portable.declare(name, requantised(inner), *checks, folder=folder, **fields)
 
 
 def some_wide(m: Match) -> Iterator[tuple[bool, str]]:

@@ -49,6 +49,10 @@ conv = op(
     kernel_shape=ShapeOf("w"),
     pads=None,
     strides=None,
+    rules=[
+        operands_fit.by(convolved(1, 0, {2: "x_zero_point", 3: "w_zero_point"})),
+        checks.by(window_fits),
+    ],
 )
 
 
@@ -188,7 +192,3 @@ def _conv_integer(b: Body) -> bool:
     left, right = b.centred(0, 2, DOUBLE, 1), b.centred(1, 3, DOUBLE, 0)
     b.add("Cast", b.add("Conv", left, right, **b.attributes()), to=INT32, out="o0")
     return True
-
-
-operands_fit("ConvInteger")(convolved(1, 0, {2: "x_zero_point", 3: "w_zero_point"}))
-checks("ConvInteger")(window_fits)

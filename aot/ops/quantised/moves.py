@@ -25,7 +25,7 @@ from aot.ir.dtypes import S16, U16
 from aot.ir.graph_nodes import Array
 from aot.ops.quantised.common import quantised
 from aot.ops.registry import portable
-from aot.vendor import Layout, Match, Pattern, Recorder, ValueRef
+from aot.vendor import Match, Pattern, ValueRef
 from aot.vendor.cases import Case, case, i64
 from aot.vendor.pattern import OP, Pat, Var, const, either
 from aot.vendor.quantisation import all_hold, dequantised, known, quantisation
@@ -46,13 +46,6 @@ MOVERS = {
 }
 #: How many inputs may be absent.
 OPTIONAL = {"Pad": 2, "Resize": 3, "ReduceMax": 1, "ReduceMin": 1}
-
-
-def _is_number(name: str) -> bool:
-    """Whether an operand's name means numbers: quantised values (upper case), or what a Pad fills
-    with.
-    """
-    return name.isupper() or name == "value"
 
 
 def _operand(name: str) -> Pat:
@@ -77,7 +70,7 @@ def _numbers(m: Match) -> Iterator[tuple[str, ValueRef]]:
     """(name, value) of the operands of a match that are constant numbers, not quantised values."""
     for name in _names(m.op.op_type):
         held = m.values.get(f"{name.lower()}_numbers" if name.isupper() else name)
-        if held is not None and _is_number(name):
+        if held is not None and (name.isupper() or name == "value"):
             yield name.lower(), held
 
 
@@ -139,7 +132,13 @@ def _declare(op_type: str) -> Pattern:
     optional = OPTIONAL.get(op_type, 0)
     operands = [_operand(n) for n in _names(op_type)]
     node = getattr(OP, op_type)(*operands, _optional=optional, _outputs=["op"])
-    made = quantised(f"q{op_type.lower()}16", node)
+    made = quantised(
+        f"q{op_type.lower()}16",
+        node,
+        # The operator's own pattern computes on the quantised values.
+        lower=lambda c, m: own.record(c, inner(m, own)),
+        layouts=lambda m, incoming, vlen: own.choose_layouts(inner(m, own), incoming, vlen),
+    )
 
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
@@ -150,16 +149,6 @@ def _declare(op_type: str) -> Pattern:
         if (yield from all_hold(_of_one_quantisation(m))):
             for reason in own.refusals(inner(m, own)):
                 yield False, reason
-
-    @made.layouts
-    def same_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-        """The layouts that the operator's own pattern would choose."""
-        return own.choose_layouts(inner(m, own), incoming, vlen)
-
-    @made.lower
-    def on_quantised(c: Recorder, m: Match) -> None:
-        """Record the calls of the operator's own pattern on the quantised values."""
-        own.record(c, inner(m, own))
 
     return made
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,29 +42,22 @@ from aot.vendor.quantised_pool import MAXIMA, QuantisedPool
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, multipliers, rq_of
 
-average = quantised("qaverage", activated(QuantisedPool.average_pattern()))
-wide = quantised("qaverage16", activated(QuantisedPool.average_pattern()), priority=-1)
-rescales(" ".join(MAXIMA))(True)
-_largest = OP.any_of(*MAXIMA)(dequantised("x"), _outputs=["pool"])
-maximum = quantised("qmaxpool16", activated(_largest))
-average.check(QuantisedPool.checks)
-average.cases(QuantisedPool.average_cases)
 
-
-@wide.check
-@maximum.check
-def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks of a pool of 16-bit quantised values."""
-    yield from QuantisedPool.checks(m, (S16, U16))
-
-
-@average.layouts
-@wide.layouts
-@maximum.layouts
 def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     """The layouts: channels last for x, and for y if it keeps x's axes."""
     y = channels_last(m.y) if 3 <= m.y.rank <= 5 and m.y.rank == m.x.rank else PLAIN
     return {"x": channels_last(m.x), "y": y}
+
+
+_AVERAGE = activated(QuantisedPool.average_pattern())
+_LARGEST = activated(OP.any_of(*MAXIMA)(dequantised("x"), _outputs=["pool"]))
+_wide_fit = partial(QuantisedPool.checks, types=(S16, U16))
+average = quantised(
+    "qaverage", _AVERAGE, QuantisedPool.checks, layouts=last, cases=QuantisedPool.average_cases
+)
+wide = quantised("qaverage16", _AVERAGE, _wide_fit, layouts=last, priority=-1)
+maximum = quantised("qmaxpool16", _LARGEST, _wide_fit, layouts=last)
+rescales(" ".join(MAXIMA))(True)
 
 
 def _geometry(c: Recorder, m: Match, found: QuantisedPool, signed: bool) -> ParamFields:

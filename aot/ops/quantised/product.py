@@ -28,6 +28,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,22 +88,35 @@ def _behind(product: Pat) -> Pat:
 
 
 _CONV, _DENSE = QuantisedProduct.conv_pattern(), QuantisedProduct.dense_pattern()
-conv, dense = quantised("qconv", activated(_CONV)), quantised("qdense", activated(_DENSE))
-transposed = quantised("qconvtranspose", activated(QuantisedProduct.conv_pattern("ConvTranspose")))
-conv_add = quantised("qconv_add", activated(QuantisedProduct.conv_add_pattern()))
-conv_sum, dense_sum = quantised("qconv_sum", _sum(_CONV)), quantised("qdense_sum", _sum(_DENSE))
-conv_act = quantised("qconv_act", _behind(_CONV), priority=-2)
+_LAST, _WITH_R = all_channels_last("x", "y"), all_channels_last("x", "r", "y")
+conv = quantised(
+    "qconv",
+    activated(_CONV),
+    QuantisedProduct.checks,
+    layouts=_LAST,
+    cases=QuantisedProduct.conv_cases,
+)
+dense = quantised(
+    "qdense", activated(_DENSE), QuantisedProduct.checks, cases=QuantisedProduct.dense_cases
+)
+transposed = quantised(
+    "qconvtranspose",
+    activated(QuantisedProduct.conv_pattern("ConvTranspose")),
+    QuantisedProduct.checks,
+    layouts=_LAST,
+    cases=QuantisedProduct.transposed_cases,
+)
+conv_add = quantised(
+    "qconv_add",
+    activated(QuantisedProduct.conv_add_pattern()),
+    partial(QuantisedProduct.checks, types=(S8,)),
+    layouts=_WITH_R,
+    cases=QuantisedProduct.conv_add_cases,
+)
+conv_sum = quantised("qconv_sum", _sum(_CONV), layouts=_WITH_R)
+dense_sum = quantised("qdense_sum", _sum(_DENSE))
+conv_act = quantised("qconv_act", _behind(_CONV), priority=-2, layouts=_LAST)
 dense_act = quantised("qdense_act", _behind(_DENSE), priority=-2)
-for _made in (conv, transposed, conv_act):
-    _made.layouts(all_channels_last("x", "y"))
-for _made in (conv_add, conv_sum):
-    _made.layouts(all_channels_last("x", "r", "y"))
-for _made in (conv, dense, transposed):
-    _made.check(QuantisedProduct.checks)
-conv.cases(QuantisedProduct.conv_cases)
-dense.cases(QuantisedProduct.dense_cases)
-transposed.cases(QuantisedProduct.transposed_cases)
-conv_add.cases(QuantisedProduct.conv_add_cases)
 
 
 # -- checks of epilogues ---------------------------------------------------------------------
@@ -116,12 +130,6 @@ def _exact_sums_fit(m: Match) -> Iterator[tuple[bool, str]]:
         yield group == 1, f"group {group} (needs 1)"
     yield from QuantisedProduct.weights_symmetric(m)
     yield from QuantisedProduct.checks(m, EIGHT, (SUMS,))
-
-
-@conv_add.check
-def add_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks of a convolution whose int8 quantised values are added to others."""
-    yield from QuantisedProduct.checks(m, (S8,))
 
 
 @conv_sum.check

@@ -18,7 +18,8 @@ import numpy as np
 
 from aot.ir.graph_nodes import Array
 from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
-from aot.vendor import F32, S8, U8, Case, DType, Handle, Match, Pattern, Recorder, ValueRef, f32
+from aot.vendor import F32, S8, U8, Case, DType, Handle, Match, Recorder, ValueRef, f32
+from aot.vendor.backend import Check, Lowering
 from aot.vendor.fixed_point import ratio
 from aot.vendor.pattern import OP, OpPat, Output, Results, Var, either
 from aot.vendor.quantisation import (
@@ -55,22 +56,6 @@ def layer_of(kind: str) -> OpPat:
     more = (*_STATES, Var("c0"), Var("peep")) if kind == "LSTM" else _STATES
     layer: OpPat = OP.any_of(kind)(*_WEIGHTS, *more, _optional=len(more), _outputs=["layer"])
     return layer
-
-
-def declare(end: str) -> list[tuple[Pattern, str, bool]]:
-    """Patterns whose names end so, each with its operator and whether it has two results.
-
-    One result is all states or the last ones; two results have parameters of their own.
-    """
-    found = []
-    for op_type in KINDS:
-        layer, name = layer_of(op_type), f"q{op_type.lower()}{end}"
-        found.append((quantised(name, either(layer, Output(layer, 1))), op_type, False))
-        made = quantised(f"{name}_both", layer)
-        last = OP.QuantizeLinear(Output(layer, 1), Var("slast"), Var("zlast"), _optional=1)
-        made.graph, made.outputs = Results((cast(OpPat, made.graph), last)), ("y", "last")
-        found.append((made, op_type, True))
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,16 +402,19 @@ def _cases(name: str, both: bool) -> Iterator[Case]:
 
 
 def register(
-    end: str,
-    check: Callable[[Match], Iterator[tuple[bool, str]]],
-    lower: Callable[[Recorder, Match], None],
-    cases: Callable[[str, bool], Iterator[Case]],
+    end: str, check: Check, lower: Lowering, cases: Callable[[str, bool], Iterator[Case]]
 ) -> None:
-    """Declare the patterns whose names end in `end`, with check, lowering and cases."""
-    for pattern, kind_of, both in declare(end):
-        pattern.check(check)
-        pattern.lower(lower)
-        pattern.cases(partial(cases, kind_of, both))
+    """Declare the patterns whose names end in `end`, two for each operator.
+
+    One result is all states or the last ones; two results have parameters of their own.
+    """
+    for op_type in KINDS:
+        layer, name = layer_of(op_type), f"q{op_type.lower()}{end}"
+        one, both = (partial(cases, op_type, k) for k in (False, True))
+        quantised(name, either(layer, Output(layer, 1)), check, lower=lower, cases=one)
+        made = quantised(f"{name}_both", layer, check, lower=lower, cases=both)
+        last = OP.QuantizeLinear(Output(layer, 1), Var("slast"), Var("zlast"), _optional=1)
+        made.graph, made.outputs = Results((cast(OpPat, made.graph), last)), ("y", "last")
 
 
 register("", _supported, _to_kernel, _cases)

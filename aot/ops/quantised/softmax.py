@@ -35,9 +35,12 @@ from aot.vendor.quantised_softmax import QuantisedSoftmax, WideSoftmax, softmax_
 from aot.vendor.requant import TFLITE, rq_of
 from aot.vendor.strided_copy import split_at
 
-narrow = quantised("qsoftmax", QuantisedSoftmax.pattern())
-narrow.check(QuantisedSoftmax.checks)
-narrow.cases(QuantisedSoftmax.cases)
+narrow = quantised(
+    "qsoftmax",
+    QuantisedSoftmax.pattern(),
+    QuantisedSoftmax.checks,
+    cases=QuantisedSoftmax.cases,
+)
 wide = quantised("qsoftmax16", QuantisedSoftmax.pattern())
 log_softmax = quantised("qlogsoftmax", OP.LogSoftmax(dequantised("x"), _outputs=["soft"]))
 

@@ -46,12 +46,15 @@ FIRST_BITS, BITS = 14, 30
 SIZES, SHARE, LARGEST = range(4, 14), 2048, 69632
 
 
-table = quantised("qtable", QuantisedTable.pattern(), priority=-2)
-table.check(QuantisedTable.checks)
-table.cases(QuantisedTable.cases)
-pieced = quantised("qtable16", QuantisedTable.pattern(), priority=-2)
-table.layouts(follow)
-pieced.layouts(follow)
+table = quantised(
+    "qtable",
+    QuantisedTable.pattern(),
+    QuantisedTable.checks,
+    priority=-2,
+    layouts=follow,
+    cases=QuantisedTable.cases,
+)
+pieced = quantised("qtable16", QuantisedTable.pattern(), priority=-2, layouts=follow)
 
 
 @table.lower

@@ -273,8 +273,7 @@ def _with_state(
     kept = list(node.attributes.values())
     made = ir.Node("", node.op_type, inputs, kept, num_outputs=count)
     made.name = node.name
-    for key, text in node.metadata_props.items():
-        made.metadata_props[key] = text
+    made.metadata_props.update(node.metadata_props)
     graph.insert_before(node, made)
     edit = Editor(graph)
     result = made.outputs[0]

@@ -168,8 +168,7 @@ class DynamicDims:
             name=f"{before.name}_{op_type}" if before.name else None,
             num_outputs=len(types),
         )
-        for key, text in before.metadata_props.items():
-            made.metadata_props[key] = text
+        made.metadata_props.update(before.metadata_props)
         edit = Editor(graph)
         for value, kind in zip(made.outputs, types, strict=True):
             # Absent results have empty names in ONNX.
@@ -355,7 +354,7 @@ class DynamicDims:
     def become(self, old: ir.Value, new: ir.Value, axes: Axes) -> None:
         """Let `new` take the place and the name of `old`, an output of the node replaced."""
         node = maker_of(old)
-        if new.producer() is None or new.is_graph_output() or not _is_new(new):
+        if new.producer() is None or new.is_graph_output() or FRESH not in str(new.name):
             kind = int(new.dtype or 0)
             new = self.node(node, "Identity", [new], [(kind, shape_of(new))])[0]
         Editor(graph_of(node)).replace(old, new)
@@ -422,11 +421,6 @@ class DynamicDims:
 zero_padding: Interface[
     Callable[[DynamicDims, ir.Node, ir.Value, Sequence[int]], ir.Value | None]
 ] = Interface("zero_padding")
-
-
-def _is_new(value: ir.Value) -> bool:
-    """Whether aotc has added the node of `value`."""
-    return FRESH in str(value.name)
 
 
 def no_bound(node: ir.Node, what: str) -> KnownLate:

@@ -38,7 +38,7 @@ from aot.vendor.accel_sim.vectors import (
     operand,
     operands_fit,
     pool_fits,
-    window_of,
+    pool_window,
 )
 
 Array = np.ndarray[Any, Any]
@@ -198,7 +198,7 @@ def build_pool(b: Images, m: Match) -> None:
         h, w, _ = b.tensors[source].shape
         window = Window(h, w)
     else:
-        window = window_of(m.root, m.x.rank)
+        window = pool_window(m.root)
     b.layer(Layer(kind, m.root.name, (source,), target, window))
 
 
@@ -278,38 +278,23 @@ def build_leaky(b: Images, m: Match) -> None:
 # -- patterns -----------------------------------------------------------------------------------
 
 
-def _conv() -> Any:
-    """The graph of a convolution of operands x, w and an optional bias f, whose node is called
-    conv.
-    """
-    return OP.Conv(wildcard("x"), wildcard("w"), wildcard("f"), _outputs=["conv"], _optional=1)
+_CONV = OP.Conv(*map(wildcard, "xwf"), _outputs=["conv"], _optional=1)
 
 
 def _dense() -> Pat:
     """The graph of a matrix product of x and w: MatMul with or without an Add of f behind it, or
     Gemm.
     """
-    x, w = wildcard("x"), wildcard("w")
+    x, w, f = map(wildcard, "xwf")
     product = OP.MatMul(x, w, _outputs=["dot"])
-    return either(
-        OP.Add(product, wildcard("f")),
-        OP.Gemm(x, w, wildcard("f"), _outputs=["dot"], _optional=1),
-        product,
-    )
+    return either(OP.Add(product, f), OP.Gemm(x, w, f, _outputs=["dot"], _optional=1), product)
 
 
-def _pair(*op_types: str) -> Any:
-    """The graph of one operator of the kinds `op_types` on operands a and b."""
-    return OP.any_of(*op_types)(wildcard("a"), wildcard("b"), _outputs=["op"])
-
-
-def _clamp() -> Any:
-    """The graph of a Relu of x, or a Clip of x with optional operands low and high."""
-    bounds = wildcard("low"), wildcard("high")
-    return either(
-        OP.Relu(wildcard("x"), _outputs=["act"]),
-        OP.Clip(wildcard("x"), *bounds, _optional=2, _outputs=["act"]),
-    )
+_CLAMP = either(
+    OP.Relu(wildcard("x"), _outputs=["act"]),
+    OP.Clip(*map(wildcard, ("x", "low", "high")), _optional=2, _outputs=["act"]),
+)
+_PAIR = OP.any_of("Add", "Mul", "Max", "Min")(wildcard("a"), wildcard("b"), _outputs=["op"])
 
 
 def _cases() -> Iterator[Case]:
@@ -331,11 +316,11 @@ def _leaky_cases() -> Iterator[Case]:
 SPECS = (
     Spec(
         "conv_sum",
-        activated(OP.Add(_conv(), wildcard("r"), _outputs=["sum"])),
+        activated(OP.Add(_CONV, wildcard("r"), _outputs=["sum"])),
         conv_supported,
         build_conv,
     ),
-    Spec("conv", activated(_conv()), conv_supported, build_conv, cases=_cases),
+    Spec("conv", activated(_CONV), conv_supported, build_conv, cases=_cases),
     Spec("dense", activated(_dense()), dense_supported, build_dense),
     Spec(
         "pool",
@@ -343,13 +328,8 @@ SPECS = (
         pool_supported,
         build_pool,
     ),
-    Spec(
-        "pair",
-        activated(_pair("Add", "Mul", "Max", "Min")),
-        pair_supported,
-        build_pair,
-    ),
-    Spec("clip", _clamp(), clip_supported, build_clip),
+    Spec("pair", activated(_PAIR), pair_supported, build_pair),
+    Spec("clip", _CLAMP, clip_supported, build_clip),
     Spec(
         "leaky",
         either(OP.LeakyRelu(wildcard("x")), OP.PRelu(wildcard("x"), wildcard("slope"))),

@@ -23,6 +23,7 @@ from aot.vendor import (
     Quantisation,
     QuantisedPair,
     QuantisedProduct,
+    WindowShape,
     activated,
     quantised,
     wildcard,
@@ -128,10 +129,9 @@ def conv_supported(m: Match, rq: Rq) -> Checks:
     yield from QuantisedProduct.weights_symmetric(m)
 
 
-def _window(found: QuantisedProduct) -> Window:
-    """The window of a quantised convolution, over two axes; an axis that it lacks has size 1."""
-    assert found.window is not None
-    wide = found.window.widened(2)
+def window_of(found: WindowShape) -> Window:
+    """A window over two axes; an axis that it lacks has size 1."""
+    wide = found.widened(2)
     return Window(*wide.kernel, *wide.strides, *wide.dilations, *wide.before)
 
 
@@ -154,7 +154,8 @@ def _conv_layer(b: Images, m: Match, found: QuantisedProduct) -> Layer:
     Where the match has a sum, `r` is its second input and the constants of the sum are in the
     layer.
     """
-    made, window, total = found.y.signed(), _window(found), found.total
+    assert found.window is not None
+    made, window, total = found.y.signed(), window_of(found.window), found.total
     count = len(found.w.data)
     stored = found.w.stored.reshape(count, -1, window.kh, window.kw)
     weights = np.ascontiguousarray(stored.transpose(0, 2, 3, 1))

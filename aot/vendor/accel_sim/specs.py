@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from aot.vendor import OP, Match, wildcard
+from aot.vendor import Match
 from aot.vendor.accel_sim.images import Images
 from aot.vendor.accel_sim.kinds import Rq
 
@@ -31,8 +31,3 @@ class Spec:
     moves: bool = False
     cases: Cases | None = None
     attrs: dict[str, Any] = field(default_factory=dict)
-
-
-def pattern(build: Callable[..., Any], *names: str) -> Any:
-    """The graph that `build(op, *wildcards)` returns, with a wildcard for each of `names`."""
-    return build(OP, *[wildcard(n) for n in names])

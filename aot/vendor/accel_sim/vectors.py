@@ -11,23 +11,27 @@ from typing import Any
 import numpy as np
 
 from aot.vendor import (
+    OP,
     S8,
     U8,
     Match,
+    NodeRef,
     QuantisedPair,
     QuantisedPool,
     QuantisedSoftmax,
     QuantisedTable,
     ValueRef,
+    WindowShape,
     activated,
     multipliers,
     quantised,
+    wildcard,
 )
 from aot.vendor.accel_sim.images import Array, Images, image, refusal
-from aot.vendor.accel_sim.int8_products import EIGHT, arithmetic, requant, sum_of
+from aot.vendor.accel_sim.int8_products import EIGHT, arithmetic, requant, sum_of, window_of
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import Layer, Requant, Window
-from aot.vendor.accel_sim.specs import Checks, Spec, pattern
+from aot.vendor.accel_sim.specs import Checks, Spec
 
 #: Quantised values as they are in the machine.
 OWN = np.arange(-128, 128)
@@ -113,17 +117,9 @@ def build_product(b: Images, m: Match) -> None:
 # -- pooling ------------------------------------------------------------------------------------
 
 
-def window_of(node: Any, rank: int) -> Window:
-    """The window of a MaxPool or AveragePool over one or two axes; a missing first axis has
-    size 1.
-    """
-    n = rank - 2
-    lead = [1] * (2 - n)
-    kernel = [*lead, *(int(v) for v in node.attr("kernel_shape"))]
-    strides = [*lead, *(int(v) for v in node.attr("strides") or [1] * n)]
-    dilations = [*lead, *(int(v) for v in node.attr("dilations") or [1] * n)]
-    pads = [*[0] * (2 - n), *(int(v) for v in (node.attr("pads") or [0] * (2 * n))[:n])]
-    return Window(*kernel, *strides, *dilations, *pads)
+def pool_window(node: NodeRef) -> Window:
+    """The window of a pooling node on one or two axes."""
+    return window_of(WindowShape.of(node, node.attr("kernel_shape")))
 
 
 def pool_fits(m: Match, node: Any) -> Checks:
@@ -148,7 +144,7 @@ def build_maximum(b: Images, m: Match) -> None:
     """
     source = b.read(m.x)
     target = b.write(m.y)
-    b.layer(Layer("max", m.root.name, (source,), target, window_of(m.root, m.x.rank)))
+    b.layer(Layer("max", m.root.name, (source,), target, pool_window(m.root)))
 
 
 def _divides(found: QuantisedPool, rq: Rq) -> bool:
@@ -215,8 +211,7 @@ def table_of(found: QuantisedTable) -> Array:
 
 def table_supported(m: Match, rq: Rq) -> Checks:
     """Checks of a function of one quantised image by a table of 256 entries."""
-    conditions = list(QuantisedTable.checks(m))
-    yield from conditions
+    yield from QuantisedTable.checks(m)
     yield from images(m.x, m.y)
 
 
@@ -240,8 +235,7 @@ def build_table(b: Images, m: Match) -> None:
 
 def softmax_supported(m: Match, rq: Rq) -> Checks:
     """Checks of a softmax of quantised values along the channels of the image."""
-    conditions = list(QuantisedSoftmax.checks(m))
-    yield from conditions
+    yield from QuantisedSoftmax.checks(m)
     yield from images(m.x)
     if m.x.rank and not refusal(m.x.shape):
         channels = 1 if m.x.rank > 2 else m.x.rank - 1
@@ -291,7 +285,7 @@ SPECS = (
         build_average,
         cases=QuantisedPool.average_cases,
     ),
-    Spec("qmaxpool", pattern(lambda op, x: op.MaxPool(x), "x"), maximum_supported, build_maximum),
+    Spec("qmaxpool", OP.MaxPool(wildcard("x")), maximum_supported, build_maximum),
     Spec(
         "qsoftmax",
         quantised(QuantisedSoftmax.pattern()),

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from aot.vendor import F32, Match, ValueRef
+from aot.vendor import F32, OP, Match, ValueRef, wildcard
 from aot.vendor.accel_sim.images import Images, image, order, refusal, same_order
 from aot.vendor.accel_sim.int8_products import EIGHT
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import Layer
-from aot.vendor.accel_sim.specs import Checks, Spec, pattern
+from aot.vendor.accel_sim.specs import Checks, Spec
 from aot.vendor.accel_sim.vectors import images
 
 #: Operators next to which a view belongs: of quantised values, of float32.
@@ -230,43 +230,41 @@ def build_slice(b: Images, m: Match) -> None:
     )
 
 
+_X = wildcard("x")
+
+
 SPECS = (
     Spec(
         "transpose_reshape",
-        pattern(lambda op, x, how: op.Reshape(op.Transpose(x, _outputs=["turn"]), how), "x", "how"),
+        OP.Reshape(OP.Transpose(_X, _outputs=["turn"]), wildcard("how")),
         transpose_reshape_supported,
         build_transpose_reshape,
         True,
     ),
     Spec(
         "reshape",
-        pattern(lambda op, x, how: op.Reshape(x, how), "x", "how"),
+        OP.Reshape(_X, wildcard("how")),
         shape_supported,
         build_shape,
         True,
     ),
     Spec(
         "transpose",
-        pattern(lambda op, x: op.Transpose(x), "x"),
+        OP.Transpose(_X),
         transpose_supported,
         build_transpose,
         True,
     ),
     Spec(
         "concat",
-        pattern(lambda op, xs: op.Concat(xs, _optional=-1), "xs"),
+        OP.Concat(wildcard("xs"), _optional=-1),
         concat_supported,
         build_concat,
         True,
     ),
     Spec(
         "slice",
-        pattern(
-            lambda op, x, starts, ends, axes, steps: op.Slice(
-                x, starts, ends, axes, steps, _optional=2
-            ),
-            *("x", "starts", "ends", "axes", "steps"),
-        ),
+        OP.Slice(_X, *map(wildcard, ("starts", "ends", "axes", "steps")), _optional=2),
         slice_supported,
         build_slice,
         True,

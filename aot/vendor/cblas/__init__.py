@@ -4,23 +4,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from aot.vendor import (
     F32,
+    OP,
     Backend,
     Case,
     Match,
-    Pattern,
     Recorder,
     ValueRef,
     WindowShape,
     case,
     f32,
+    wildcard,
 )
 
 Checks = Iterator[tuple[bool, str]]
@@ -53,21 +53,6 @@ def floats(m: Match) -> Checks:
 # -- products ----------------------------------------------------------------------------------
 
 
-def dense(op: Any, a: Any, b: Any) -> Any:
-    """A MatMul of any operands; the checks say of which shapes and types."""
-    return op.MatMul(a, b, _outputs=["product"])
-
-
-def with_bias(op: Any, a: Any, b: Any, c: Any) -> Any:
-    """A product and a bias per column."""
-    return op.Add(op.MatMul(a, b, _outputs=["product"]), c)
-
-
-def gemm(op: Any, a: Any, b: Any, c: Any) -> Any:
-    """ONNX's own combination."""
-    return op.Gemm(a, b, c, _optional=1, _outputs=["product"])
-
-
 def _sizes(m: Match) -> tuple[int, int, int, int, int, int]:
     """(products, m, n, k, elements from one a to the next, from one b to the next)."""
     a, b = m.a.shape, m.b.shape
@@ -96,44 +81,35 @@ def product_fits(m: Match) -> Checks:
     yield max(sizes) < INT32, f"sizes {list(sizes)} (need to be below 2^31)"
 
 
-def product_runs(relu: bool) -> Callable[[Recorder, Match], None]:
-    """The lowering of a product, alone or followed by Relu: y = relu(alpha * a @ b + beta * c).
+def to_product(c: Recorder, m: Match) -> None:
+    """Record a product, alone or followed by Relu: y = relu(alpha * a @ b + beta * c).
 
     Steps between the matrices of a batch count floats, 0 for an operand that all of them share. The
     bias [n] is multiplied by beta at compile time.
     """
-
-    def lowering(c: Recorder, m: Match) -> None:
-        batch, rows, n, k, step_a, step_b = _sizes(m)
-        alpha, beta = float(m.product.attr("alpha", 1.0)), float(m.product.attr("beta", 1.0))
-        bias = m.values.get("c")
-        # The C function adds a row and knows no factor of it.
-        held = None
-        if bias is not None:
-            held = c.const(np.asarray(bias.data, np.float32).reshape(-1) * np.float32(beta), "bias")
-        params = c.params(
-            batch=batch,
-            m=rows,
-            n=n,
-            k=k,
-            step_a=step_a,
-            step_b=step_b,
-            transposed_a=int(m.product.attr("transA", 0)),
-            transposed_b=int(m.product.attr("transB", 0)),
-            relu=relu,
-            alpha=alpha,
-        )
-        c.call("aot_cblas_product", m.y, m.a, m.b, held, params, macs=batch * rows * n * k)
-
-    return lowering
+    batch, rows, n, k, step_a, step_b = _sizes(m)
+    alpha, beta = float(m.product.attr("alpha", 1.0)), float(m.product.attr("beta", 1.0))
+    bias = m.values.get("c")
+    # The C function adds a row and knows no factor of it.
+    held = None
+    if bias is not None:
+        held = c.const(np.asarray(bias.data, np.float32).reshape(-1) * np.float32(beta), "bias")
+    params = c.params(
+        batch=batch,
+        m=rows,
+        n=n,
+        k=k,
+        step_a=step_a,
+        step_b=step_b,
+        transposed_a=int(m.product.attr("transA", 0)),
+        transposed_b=int(m.product.attr("transB", 0)),
+        relu=m.root.op_type == "Relu",
+        alpha=alpha,
+    )
+    c.call("aot_cblas_product", m.y, m.a, m.b, held, params, macs=batch * rows * n * k)
 
 
 # -- convolutions ------------------------------------------------------------------------------
-
-
-def conv(op: Any, x: Any, w: Any, b: Any) -> Any:
-    """A convolution."""
-    return op.Conv(x, w, b, _optional=1, _outputs=["conv"])
 
 
 def conv_fits(m: Match) -> Checks:
@@ -148,79 +124,35 @@ def conv_fits(m: Match) -> Checks:
         yield columns < INT32, f"a row of the unfolded image has {columns} bytes (needs < 2^31)"
 
 
-def conv_runs(relu: bool) -> Callable[[Recorder, Match], None]:
-    """A lowering of float32 convolutions of [n, ci, h, w] with groups = 1, then Relu if `relu`.
+def to_conv(c: Recorder, m: Match) -> None:
+    """Record a float32 convolution of [n, ci, h, w] with groups = 1, then Relu if there is one.
 
     The call unfolds some rows of the image to columns, as many as COLUMNS_BYTES hold and one at
     least, and multiplies them with the weights; a 1 x 1 window without strides and padding is
     multiplied where it lies, without scratch.
     """
-
-    def lowering(c: Recorder, m: Match) -> None:
-        window = WindowShape.of(m.conv, m.w.shape[2:])
-        (sh, sw), (dh, dw), (pt, pl) = window.strides, window.dilations, window.before
-        n, ci, h, w = m.x.shape
-        co, _, kh, kw = m.w.shape
-        oh, ow = m.y.shape[2:]
-        padded = any(window.before + window.after)
-        direct = (kh, kw) == (1, 1) and (sh, sw) == (1, 1) and not padded
-        row = ci * kh * kw * ow * 4
-        rows = oh if direct else max(1, min(oh, COLUMNS_BYTES // row))
-        scratch = None if direct else c.scratch(rows * row, "columns")
-        params = c.params(
-            n=n, ci=ci, h=h, w=w, co=co, oh=oh, ow=ow, kh=kh, kw=kw, rows=rows,
-            sh=sh, sw=sw, dh=dh, dw=dw, pt=pt, pl=pl, relu=relu,
-        )  # fmt: skip
-        macs = n * co * oh * ow * ci * kh * kw
-        bias: ValueRef | None = m.values.get("b")
-        c.call("aot_cblas_conv", m.y, m.x, m.w, bias, scratch, params, macs=macs)
-
-    return lowering
+    window = WindowShape.of(m.conv, m.w.shape[2:])
+    (sh, sw), (dh, dw), (pt, pl) = window.strides, window.dilations, window.before
+    n, ci, h, w = m.x.shape
+    co, _, kh, kw = m.w.shape
+    oh, ow = m.y.shape[2:]
+    padded = any(window.before + window.after)
+    direct = (kh, kw) == (1, 1) and (sh, sw) == (1, 1) and not padded
+    row = ci * kh * kw * ow * 4
+    rows = oh if direct else max(1, min(oh, COLUMNS_BYTES // row))
+    scratch = None if direct else c.scratch(rows * row, "columns")
+    params = c.params(
+        n=n, ci=ci, h=h, w=w, co=co, oh=oh, ow=ow, kh=kh, kw=kw, rows=rows,
+        sh=sh, sw=sw, dh=dh, dw=dw, pt=pt, pl=pl, relu=m.root.op_type == "Relu",
+    )  # fmt: skip
+    macs = n * co * oh * ow * ci * kh * kw
+    bias: ValueRef | None = m.values.get("b")
+    c.call("aot_cblas_conv", m.y, m.x, m.w, bias, scratch, params, macs=macs)
 
 
 # -- the patterns ------------------------------------------------------------------------------
 
 
-def declare(
-    name: str,
-    build: Callable[..., Any],
-    fits: Callable[[Match], Checks],
-    runs: Callable[[bool], Callable[[Recorder, Match], None]],
-) -> Pattern:
-    """`build` alone and followed by Relu; the former is returned."""
-
-    def plain(op: Any, *values: Any) -> Any:
-        return build(op, *values)
-
-    def rectified(op: Any, *values: Any) -> Any:
-        return op.Relu(build(op, *values))
-
-    made = []
-    for suffix, function, relu in (("", plain, False), ("_relu", rectified, True)):
-        # The names of a pattern's operands are those of the signature, which `*values` hides.
-        function.__signature__ = _signature(build)  # type: ignore[attr-defined]
-        pattern = backend.pattern(function)
-        pattern.name = name + suffix
-        pattern.check(floats)
-        pattern.check(fits)
-        pattern.lower(runs(relu))
-        made.append(pattern)
-    return made[0]
-
-
-def _signature(function: Callable[..., Any]) -> Any:
-    import inspect
-
-    return inspect.signature(function)
-
-
-declare("matmul_bias", with_bias, product_fits, product_runs)
-matmul_pattern = declare("matmul", dense, product_fits, product_runs)
-gemm_pattern = declare("gemm", gemm, product_fits, product_runs)
-conv_pattern = declare("conv", conv, conv_fits, conv_runs)
-
-
-@matmul_pattern.cases
 def products() -> Iterator[Case]:
     """One matrix on the right, equal batches."""
     yield case(f32(5, 7), f32(7, 3, seed=1))
@@ -229,14 +161,12 @@ def products() -> Iterator[Case]:
     yield case(f32(1, 70), f32(70, 33, seed=1), const=(1,))
 
 
-@gemm_pattern.cases
 def gemms() -> Iterator[Case]:
     """Transposed and scaled operands."""
     yield case(f32(4, 6), f32(5, 6, seed=1), f32(5, seed=2), transB=1, const=(1, 2))
     yield case(f32(6, 4), f32(6, 5, seed=1), transA=1, alpha=0.5)
 
 
-@conv_pattern.cases
 def convolutions() -> Iterator[Case]:
     """Direct, unfolded, strided, dilated, padded on one side, more than one image."""
     yield case(f32(2, 5, 6, 7), f32(4, 5, 1, 1, seed=1), const=(1,))
@@ -245,3 +175,16 @@ def convolutions() -> Iterator[Case]:
     yield case(f32(2, 4, 11, 9), f32(3, 4, 3, 2, seed=1), strides=[2, 3], pads=[0, 1, 2, 0],
                dilations=[2, 1], const=(1,))  # fmt: skip
     yield case(f32(1, 16, 70, 65), f32(8, 16, 5, 5, seed=1), const=(1,))
+
+
+_MATMUL = OP.MatMul(wildcard("a"), wildcard("b"), _outputs=["product"])
+_GEMM = OP.Gemm(*map(wildcard, "abc"), _optional=1, _outputs=["product"])
+_CONV = OP.Conv(*map(wildcard, "xwb"), _optional=1, _outputs=["conv"])
+for _name, _graph, _fits, _lower, _cases in (
+    ("matmul_bias", OP.Add(_MATMUL, wildcard("c")), product_fits, to_product, None),
+    ("matmul", _MATMUL, product_fits, to_product, products),
+    ("gemm", _GEMM, product_fits, to_product, gemms),
+    ("conv", _CONV, conv_fits, to_conv, convolutions),
+):
+    backend.declare(_name, _graph, floats, _fits, lower=_lower, cases=_cases)
+    backend.declare(f"{_name}_relu", OP.Relu(_graph), floats, _fits, lower=_lower)

@@ -29,9 +29,13 @@ CHANNEL_BLOCK, LANES = 124, 16
 MOST_SUMMED = 16
 
 
-def declare(name: str, graph: Any, ratio: float) -> Pattern:
-    """Add the pattern `graph`, which takes `ratio` times as long as in portable C."""
-    return backend.declare(name, graph, cost=lambda m: tflite_layers.priced(m, ratio))
+def declare(name: str, graph: Any, ratio: float, *checks: Any, **functions: Any) -> Pattern:
+    """Add the pattern `graph`, which takes `ratio` times as long as in portable C.
+
+    Checks and functions are those of `Backend.declare`; a `cost` takes the place of that of bytes.
+    """
+    own = {"cost": lambda m: tflite_layers.priced(m, ratio)} | functions
+    return backend.declare(name, graph, *checks, **own)
 
 
 def types(m: Match) -> tuple[DType]:

@@ -39,14 +39,7 @@ from aot.vendor.cmsis_nn.base import (
 
 # -- pooling ------------------------------------------------------------------------------------
 
-average = declare("qaverage", quantised(activated(QuantisedPool.average_pattern())), 1.3)
-maximum = declare("qmaxpool", OP.MaxPool(wildcard("x")), 1.3)
-_LARGEST = OP.any_of("MaxPool", "GlobalMaxPool")(dequantised("x"), _outputs=["pool"])
-maximum16 = declare("qmaxpool16", quantised(activated(_LARGEST)), 1.3)
 
-
-@average.check
-@maximum16.check
 def pool_fits(m: Match) -> Checks:
     """Checks of a pool whose result has the scale and zero point of x."""
     yield from shared.average_fits(m, types(m))
@@ -57,7 +50,6 @@ def pool_rows(c: Recorder, m: Match, window: WindowShape) -> Any:
     return c.by_windows(m.y, m.x, window, shared.BY_ROWS)
 
 
-@average.lower
 def to_average(c: Recorder, m: Match) -> None:
     """Record the call of an average, with scratch memory as the target's vector unit needs."""
     found = QuantisedPool.of(m)
@@ -67,7 +59,6 @@ def to_average(c: Recorder, m: Match) -> None:
     c.call(kernel, m.y, m.x, c.scratch(size), params, status=True, rowwise=rowwise)
 
 
-@maximum16.lower
 def to_maximum16(c: Recorder, m: Match) -> None:
     """Record the call of a maximum of int16."""
     found = QuantisedPool.of(m)
@@ -76,10 +67,6 @@ def to_maximum16(c: Recorder, m: Match) -> None:
     c.call("aot_cmsis_nn_maximum16", m.y, m.x, params, status=True, rowwise=rowwise)
 
 
-maximum.check(shared.maximum_fits)
-
-
-@maximum.lower
 def to_maximum(c: Recorder, m: Match) -> None:
     """Record the call of a MaxPool; no scratch, and limits that are those of int8."""
     params = c.params(**shared.pool_fields(m, shared.maximum_window(m), (-128, 127)), bytes=0)
@@ -87,14 +74,7 @@ def to_maximum(c: Recorder, m: Match) -> None:
     c.call("aot_cmsis_nn_maximum", m.y, m.x, params, status=True, rowwise=rowwise)
 
 
-for _pool in (average, maximum, maximum16):
-    _pool.layouts(images.last("x", "y"))
-
-
 # -- two operands -------------------------------------------------------------------------------
-
-add = declare("qadd", quantised(activated(QuantisedPair.pattern("Add"))), 1.3)
-mul = declare("qmul", quantised(activated(QuantisedPair.pattern("Mul"))), 1.3)
 
 
 def pair_fits(m: Match) -> Checks:
@@ -120,18 +100,9 @@ def to_pair(c: Recorder, m: Match) -> None:
     shared.to_pair(c, m, f"aot_cmsis_nn_{m.op.op_type.lower()}{wide(m)}")
 
 
-for _pair in (add, mul):
-    _pair.check(pair_fits)
-    _pair.layouts(QuantisedPair.layouts)
-    _pair.lower(to_pair)
-
-
 # -- Softmax ------------------------------------------------------------------------------------
 
-softmax = declare("qsoftmax", quantised(QuantisedSoftmax.pattern()), 3.0)
 
-
-@softmax.check
 def softmax_fits(m: Match) -> Checks:
     """Checks of a softmax along the last axis, quantised as TensorFlow Lite does."""
     if wide(m):
@@ -141,7 +112,6 @@ def softmax_fits(m: Match) -> Checks:
         yield from shared.softmax_fits(m)
 
 
-@softmax.lower
 def to_softmax(c: Recorder, m: Match) -> None:
     """Record the call of a Softmax of rows, with the fixed-point scale of x; int16 with tables."""
     found = QuantisedSoftmax.wide(m) if wide(m) else QuantisedSoftmax.of(m, TFLITE)
@@ -154,11 +124,6 @@ def to_softmax(c: Recorder, m: Match) -> None:
 # -- cases --------------------------------------------------------------------------------------
 
 
-average.cases(lambda: shared.average_examples("int8", "int16"))
-maximum.cases(shared.maximum_examples)
-
-
-@maximum16.cases
 def maximum16_examples() -> Iterator[Case]:
     """Cases of a MaxPool of int16: one with padding in 2-D, one in 1-D."""
     same = np.array(3e-4, np.float32), np.array(9, np.int16)
@@ -187,11 +152,6 @@ def pair_examples() -> Iterator[Case]:
         yield case(*operands, const=(1, 2, 4, 5, 6, 7))
 
 
-for _made in (add, mul):
-    _made.cases(pair_examples)
-
-
-@softmax.cases
 def softmax_examples() -> Iterator[Case]:
     """The cases of every vendor, then int16 values."""
     yield from QuantisedSoftmax.cases()
@@ -201,3 +161,20 @@ def softmax_examples() -> Iterator[Case]:
     last_axis_of: dict[str, Any] = {"soft.axis": -1}
     # TensorFlow Lite's tables are up to two steps off for every element of a row.
     yield case(*parts, const=(1, 2, 3, 4), atol=2.0 * x.shape[-1], **last_axis_of)
+
+
+_LARGEST = OP.any_of("MaxPool", "GlobalMaxPool")(dequantised("x"), _outputs=["pool"])
+_LAST, _pair = images.last("x", "y"), QuantisedPair
+for _name, _graph, _ratio, _fits, _lower, _layouts, _cases in (
+    ("qaverage", quantised(activated(QuantisedPool.average_pattern())), 1.3, pool_fits, to_average,
+     _LAST, lambda: shared.average_examples("int8", "int16")),
+    ("qmaxpool", OP.MaxPool(wildcard("x")), 1.3, shared.maximum_fits, to_maximum, _LAST,
+     shared.maximum_examples),
+    ("qmaxpool16", quantised(activated(_LARGEST)), 1.3, pool_fits, to_maximum16, _LAST,
+     maximum16_examples),
+    *((f"q{op.lower()}", quantised(activated(_pair.pattern(op))), 1.3, pair_fits, to_pair,
+       _pair.layouts, pair_examples) for op in ("Add", "Mul")),
+    ("qsoftmax", quantised(QuantisedSoftmax.pattern()), 3.0, softmax_fits, to_softmax, None,
+     softmax_examples),
+):  # fmt: skip
+    declare(_name, _graph, _ratio, _fits, lower=_lower, layouts=_layouts, cases=_cases)

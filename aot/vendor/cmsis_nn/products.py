@@ -34,7 +34,7 @@ from aot.vendor import (
 from aot.vendor.cmsis_nn.base import (
     Checks,
     Geometry,
-    declare,
+    backend,
     types,
     wide,
     without_zeros,
@@ -51,19 +51,6 @@ def swaps(perm: list[int]) -> bool:
     return [*sorted(perm)[:-2], len(perm) - 1, len(perm) - 2] == list(perm)
 
 
-conv = declare("qconv", quantised(activated(QuantisedProduct.conv_pattern())), GENERAL)
-dense = declare("qdense", quantised(activated(QuantisedProduct.dense_pattern())), DENSE)
-_TRANSPOSED = QuantisedProduct.conv_pattern("ConvTranspose")
-transposed = declare("qconvtranspose", quantised(activated(_TRANSPOSED)), FAST)
-_TURNED = OP.Transpose(wildcard("b"), perm=swaps, _outputs=["turn"])
-matmul, matmul_turned = (
-    declare(name, quantised(activated(OP.MatMul(dequantised("a"), b, _outputs=["op"]))), GENERAL)
-    for name, b in (("qmatmul", dequantised("b")), ("qmatmul_turned", dequantised("b", _TURNED)))
-)
-for _made in (conv, transposed):
-    _made.layouts(images.last("x", "y"))
-
-
 def product_fits(m: Match) -> Checks:
     """Checks of every product: one type, symmetric weights, sums that stay in 32 bits when shifted.
 
@@ -78,7 +65,6 @@ def product_fits(m: Match) -> Checks:
         yield depth < 2**16, f"{depth} products in a sum (needs less than 65536)"
 
 
-@conv.check
 def conv_fits(m: Match) -> Checks:
     """Checks of a convolution of rank 3 or 4; Helium needs more of an image of one row."""
     conditions = [*shared.images(m), *product_fits(m)]
@@ -92,7 +78,6 @@ def conv_fits(m: Match) -> Checks:
         yield not (grouped and wide(m)), f"{found.groups} groups (int16 needs 1, or one a channel)"
 
 
-@transposed.check
 def transposed_fits(m: Match) -> Checks:
     """Checks of a transposed convolution of int8: one group, no dilations.
 
@@ -144,8 +129,6 @@ def stored(w: Array, kind: str) -> Array:
     return (nibbles[::2] | nibbles[1::2] << 4).view(np.int8)
 
 
-@conv.lower
-@transposed.lower
 def to_conv(c: Recorder, m: Match) -> None:
     """Record the call of a convolution or a transposed convolution."""
     found = QuantisedProduct.of(m, TFLITE)
@@ -192,7 +175,6 @@ def record(c: Recorder, m: Match, found: QuantisedProduct, g: Geometry) -> None:
     c.call(f"aot_cmsis_nn_{kernel}", *operands, status=True, macs=macs, rowwise=rowwise)
 
 
-@conv.cost
 def conv_cost(m: Match) -> float:
     """Portable C has but a general kernel for int8 groups of several channels, not all."""
     groups, inner = int(m.conv.attr("group", 1)), math.prod(m.w.shape[1:])
@@ -202,7 +184,6 @@ def conv_cost(m: Match) -> float:
     return shared.priced(m, GENERAL if general else FAST, math.prod(m.y.shape) * inner)
 
 
-@transposed.cost
 def transposed_cost(m: Match) -> float:
     """Portable C has but a general kernel where strides do not divide the window."""
     window = QuantisedProduct.of(m, TFLITE).window
@@ -213,19 +194,11 @@ def transposed_cost(m: Match) -> float:
     )
 
 
-@dense.cost
 def dense_cost(m: Match) -> float:
     """Nanoseconds of a fully connected layer, estimated by its multiply-accumulates and bytes."""
     return shared.priced(m, DENSE, math.prod(m.x.shape) * m.w.shape[-1])
 
 
-@dense.check
-def dense_fits(m: Match) -> Checks:
-    """Checks of a fully connected layer of int8."""
-    yield from product_fits(m)
-
-
-@dense.lower
 def to_dense(c: Recorder, m: Match) -> None:
     """Record the call of a fully connected layer, with one multiplier or one per output channel.
 
@@ -278,8 +251,6 @@ def _furthest(q: Quantisation) -> int:
     return max(abs(end - q.z) for end in q.range)
 
 
-@matmul.check
-@matmul_turned.check
 def matmul_fits(m: Match) -> Checks:
     """Checks of a product of two computed operands: one type, a matrix of b for each of a."""
     conditions = list(QuantisedPair.checks(m, types(m)))
@@ -296,15 +267,11 @@ def matmul_fits(m: Match) -> Checks:
             yield from without_zeros(found.a.z, found.b.z, found.y.z)
 
 
-@matmul.cost
-@matmul_turned.cost
 def matmul_cost(m: Match) -> float:
     """Nanoseconds of a product, estimated by its multiply-accumulates and bytes."""
     return shared.priced(m, GENERAL, math.prod(m.y.shape) * m.a.shape[-1])
 
 
-@matmul.lower
-@matmul_turned.lower
 def to_matmul(c: Recorder, m: Match) -> None:
     """Record the call of a product, with scratch for b turned and for Helium's sums of columns."""
     found, columns, (mult, shift) = _product_of(m)
@@ -355,7 +322,6 @@ NARROW_AND_WIDE: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], 
 )
 
 
-@conv.cases
 def conv_examples() -> Iterator[Case]:
     """The cases of every vendor, windows that move along one row, and filters per channel.
 
@@ -394,7 +360,6 @@ def _values16(*shape: int) -> Array:
     return quantised_values(*shape, dtype="int16") >> 3
 
 
-@transposed.cases
 def transposed_examples() -> Iterator[Case]:
     """The cases of every vendor, then so many channels that the weights are turned."""
     yield from QuantisedProduct.transposed_cases()
@@ -411,7 +376,6 @@ def transposed_examples() -> Iterator[Case]:
         yield QuantisedProduct.example(quantised_values(*x), quantised_values(*shape), 1, **named)
 
 
-@dense.cases
 def dense_examples() -> Iterator[Case]:
     """The cases of every vendor, then weights of 4 bits, then int16 values."""
     yield from QuantisedProduct.dense_cases()
@@ -443,5 +407,29 @@ def _matmul_examples(turned: bool) -> Iterator[Case]:
         yield case(*operands, const=(1, 2, 4, 5, 6, 7), **attrs)
 
 
-matmul.cases(lambda: _matmul_examples(turned=False))
-matmul_turned.cases(lambda: _matmul_examples(turned=True))
+_LAST = images.last("x", "y")
+_CONV, _TRANSPOSED = map(QuantisedProduct.conv_pattern, ("Conv", "ConvTranspose"))
+_B, _TURNED = dequantised("b"), OP.Transpose(wildcard("b"), perm=swaps, _outputs=["turn"])
+_MATMUL, _MATMUL_TURNED = (
+    OP.MatMul(dequantised("a"), b, _outputs=["op"]) for b in (_B, dequantised("b", _TURNED))
+)
+for _name, _graph, _fits, _lower, _cost, _layouts, _cases in (
+    ("qconv", _CONV, conv_fits, to_conv, conv_cost, _LAST, conv_examples),
+    ("qdense", QuantisedProduct.dense_pattern(), product_fits, to_dense, dense_cost, None,
+     dense_examples),
+    ("qconvtranspose", _TRANSPOSED, transposed_fits, to_conv, transposed_cost, _LAST,
+     transposed_examples),
+    ("qmatmul", _MATMUL, matmul_fits, to_matmul, matmul_cost, None,
+     lambda: _matmul_examples(turned=False)),
+    ("qmatmul_turned", _MATMUL_TURNED, matmul_fits, to_matmul, matmul_cost, None,
+     lambda: _matmul_examples(turned=True)),
+):  # fmt: skip
+    backend.declare(
+        _name,
+        quantised(activated(_graph)),
+        _fits,
+        lower=_lower,
+        layouts=_layouts,
+        cost=_cost,
+        cases=_cases,
+    )

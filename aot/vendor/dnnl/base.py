@@ -8,24 +8,28 @@ from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from aot.vendor import (
     BF16,
     F32,
-    OP,
     PLAIN,
     Backend,
     DType,
     Layout,
+    Match,
     Operand,
     Pattern,
     Recorder,
     ValueRef,
     outside_of_quantised,
-    wildcard,
 )
 
 HEADER = "aot_dnnl.h"
 Reason = tuple[bool, str]
+Checks = Iterator[Reason]
+Check = Callable[[Match], Checks]
+Array = np.ndarray[Any, Any]
 backend = Backend(
     "dnnl",
     header=HEADER,
@@ -55,18 +59,9 @@ BLOCKS = (8, 16)
 TYPES = {F32: 0, BF16: 1}
 
 
-def declare(
-    name: str,
-    params: tuple[str, ...],
-    build: Callable[..., Any],
-    int8: bool = False,
-    outputs: tuple[str, ...] = ("y",),
-) -> Pattern:
-    """Add the pattern `build(op, *params)` to the backend; `int8`: it knows 8-bit quantised
-    values."""
-    graph = build(OP, *[wildcard(p) for p in params])
-    checks = () if int8 else (outside_of_quantised,)
-    return backend.declare(name, graph, *checks, outputs=outputs)
+def declare(name: str, graph: Any, *checks: Check, **functions: Any) -> Pattern:
+    """Add the pattern `graph` of floats to the backend, as `Backend.declare` does."""
+    return backend.declare(name, graph, outside_of_quantised, *checks, **functions)
 
 
 def primitive(c: Recorder, create: str, *operands: Operand) -> Operand:

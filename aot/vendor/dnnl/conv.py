@@ -5,29 +5,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from aot.vendor import (
     F32,
+    OP,
     PLAIN,
-    Act,
     Case,
     Layout,
     Match,
-    NodeRef,
-    Pattern,
     Recorder,
     WindowShape,
     channels_last,
     f32,
     same_shapes,
+    wildcard,
 )
-from aot.vendor.dnnl.base import blocked_by, blocks, floats, primitive, type_of
-from aot.vendor.dnnl.products import (
+from aot.vendor.dnnl.base import (
     Array,
     Checks,
+    blocked_by,
+    blocks,
+    declare,
+    floats,
+    primitive,
+    type_of,
+)
+from aot.vendor.dnnl.products import (
     Constants,
     Work,
     chained,
@@ -48,7 +54,7 @@ def depthwise(m: Match, groups: int) -> bool:
     return bool(groups == m.x.shape[1] == m.y.shape[1] and groups > 1)
 
 
-def short_rows(m: Match, node: NodeRef) -> bool:
+def short_rows(m: Match) -> bool:
     """Whether the library is faster on channels last: on dense windows of float images whose rows
     have fewer than ROW pixels, of at least MANY channels.
 
@@ -57,31 +63,31 @@ def short_rows(m: Match, node: NodeRef) -> bool:
     channels: 0.86 of the time at 7 pixels a row, 0.97 at 14; products of 1 x 1 windows 1.04).
     """
     x, y = m.x.shape, m.y.shape
-    dense = node.op_type == "Conv" and m.x.rank == 4 and int(node.attr("group", 1)) == 1
+    dense = m.conv.op_type == "Conv" and m.x.rank == 4 and int(m.conv.attr("group", 1)) == 1
     wide = dense and m.x.dtype is F32 and min(x[1], y[1]) >= MANY
     return wide and max(m.w.shape[2:]) > 1 and y[3] < ROW
 
 
-def conv_layouts(m: Match, node: NodeRef, vlen: int) -> dict[str, Layout]:
+def conv_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     """Blocks of `vlen` channels for x, y, a residual r and the operand `post`, or channels last
     where rows are short.
 
     The x of a Conv with at most 3 channels stays plain: the library has kernels for such images.
     {}, all plain, if the library has no such blocks or two groups would share a block.
     """
-    groups, x, y = int(node.attr("group", 1)), m.x.shape, m.y.shape
+    groups, x, y = int(m.conv.attr("group", 1)), m.x.shape, m.y.shape
     shared = groups > 1 and not depthwise(m, groups)
     if not blocked_by(m.x, vlen) or (shared and (x[1] // groups % vlen or y[1] // groups % vlen)):
         return {}
-    few = groups == 1 and x[1] <= 3 and node.op_type == "Conv"
+    few = groups == 1 and x[1] <= 3 and m.conv.op_type == "Conv"
     wanted = {"x": PLAIN if few else blocks(x, vlen), "y": blocks(y, vlen)}
-    if short_rows(m, node):
+    if short_rows(m):
         wanted = {"x": channels_last(m.x), "y": channels_last(m.y)}
     return {**wanted, **{n: wanted["y"] for n in ("r", "post") if n in m.values}}
 
 
-def conv_fits(m: Match, node: NodeRef) -> Checks:
-    """Checks of the convolution `node` of floats, transposed or not, with constant weights and
+def conv_fits(m: Match) -> Checks:
+    """Checks of the convolution `m.conv` of floats, transposed or not, with constant weights and
     bias.
 
     A residual `r` has the shape of the result. Pads are not negative, at the end of a
@@ -94,16 +100,16 @@ def conv_fits(m: Match, node: NodeRef) -> Checks:
     r = m.values.get("r")
     if r is not None:
         yield same_shapes(m, r)
-    pads = [int(p) for p in node.attr("pads", [0])]
+    pads = [int(p) for p in m.conv.attr("pads", [0])]
     yield min(pads) >= 0, f"pads {pads} (must not be negative)"
-    if node.op_type == "ConvTranspose":
-        after = transposed_after(m, node)
+    if m.conv.op_type == "ConvTranspose":
+        after = transposed_after(m)
         yield min(after) >= 0, f"output_padding needs pads {after} at the end (must be >= 0)"
 
 
-def transposed_after(m: Match, node: NodeRef) -> list[int]:
+def transposed_after(m: Match) -> list[int]:
     """Pads at the end of each axis that give the result's extents."""
-    window = WindowShape.of(node, m.w.shape[2:])
+    window = WindowShape.of(m.conv, m.w.shape[2:])
     axes = zip(m.x.shape[2:], m.y.shape[2:], *window.axes(), strict=True)
     return [(i - 1) * s + (k - 1) * d + 1 - before - o for i, o, k, s, d, before, _ in axes]
 
@@ -121,30 +127,30 @@ def conv_weights(m: Match, groups: int, transposed: bool) -> Array:
     return np.ascontiguousarray(w[0] if groups == 1 else w)
 
 
-def conv_scratch(m: Match, node: NodeRef) -> int:
+def conv_scratch(m: Match) -> int:
     """Bytes of scratch that the library's kernels are known to want; 0 for most convolutions.
 
     A depthwise bias is padded to blocks; the points of a 1 x 1 kernel with strides are gathered.
     """
-    strides = WindowShape.of(node, m.w.shape[2:]).strides
+    strides = WindowShape.of(m.conv, m.w.shape[2:]).strides
     block = m.x.layout.block or 1
     channels: int = -(-m.x.shape[1] // block) * block
-    if depthwise(m, int(node.attr("group", 1))):
+    if depthwise(m, int(m.conv.attr("group", 1))):
         return 4 * channels + 256
     gathered = math.prod(m.w.shape[2:]) == 1 and max(strides) > 1
     pixels: int = math.prod(m.y.shape[2:])
     return 4 * channels * pixels + 256 if gathered else 0
 
 
-def record_conv(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
-    """Record the convolution `node`, the activation `act`, a residual or second operator, and the
+def record_conv(constants: Constants, c: Recorder, m: Match) -> None:
+    """Record the convolution `m.conv`, its activation, a residual or second operator, and the
     call.
     """
-    rank, groups = m.x.rank, int(node.attr("group", 1))
-    transposed = node.op_type == "ConvTranspose"
-    window = WindowShape.of(node, m.w.shape[2:])
+    rank, groups, act = m.x.rank, int(m.conv.attr("group", 1)), constants(m)
+    transposed = m.conv.op_type == "ConvTranspose"
+    window = WindowShape.of(m.conv, m.w.shape[2:])
     w = conv_weights(m, groups, transposed)
-    scratch = conv_scratch(m, node)
+    scratch = conv_scratch(m)
     params = c.params(
         type=type_of(m.x),
         rank=rank,
@@ -165,7 +171,7 @@ def record_conv(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
         # oneDNN counts the elements left out: 0 is a dense kernel
         d=[d - 1 for d in window.dilations],
         before=window.before,
-        after=transposed_after(m, node) if transposed else window.after,
+        after=transposed_after(m) if transposed else window.after,
     )
     b = None if m.b is None else c.const(np.asarray(m.b.data, np.float32), "b")
     state = primitive(c, "aot_dnnl_conv", c.const(w, "w"), b, params)
@@ -173,59 +179,32 @@ def record_conv(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
     run(c, m, state, m.x, m.values.get("r"), Work(points * math.prod(m.w.shape[1:]), scratch))
 
 
-def _conv(op: Any, x: Any, w: Any, b: Any) -> Any:
-    """The graph of a Conv named "conv"; the bias b may be absent."""
-    return op.Conv(x, w, b, _outputs=["conv"], _optional=1)
+def examples(name: str) -> Iterator[Case]:
+    """A case of 5 input, 24 output channels; a second operand is [1, 24, 5, 6]."""
+    # The weights of a transposed convolution have the input channels first.
+    x, w = f32(1, 5, 7, 8), f32(5, 24, 3, 3, low=-0.2, high=0.2)
+    if "transpose" not in name:
+        w = w.reshape(24, 5, 3, 3)
+    more = [f32(1, 24, 5, 6)] if "add" in name or "then" in name else []
+    yield example(name, x, w, f32(24), *more)
 
 
-def _conv_add(op: Any, x: Any, w: Any, b: Any, r: Any) -> Any:
-    """The graph of a Conv plus a residual r."""
-    return op.Add(_conv(op, x, w, b), r)
-
-
-def _transposed(op: Any, x: Any, w: Any, b: Any) -> Any:
-    """The graph of a ConvTranspose named "conv"; the bias b may be absent."""
-    return op.ConvTranspose(x, w, b, _outputs=["conv"], _optional=1)
-
-
-def _declare_conv(made: Pattern, constants: Constants) -> None:
-    """Add checks, layouts, lowering and cases to `made`, a pattern with a convolution named "conv".
-
-    `constants(match)` gives the activation behind the convolution. The pattern is changed in place.
-    """
-
-    @made.check
-    def fits(m: Match) -> Checks:
-        """Check the convolution of the match."""
-        yield from conv_fits(m, m.conv)
-
-    @made.layouts
-    def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-        """The layouts that the convolution of the match wants."""
-        return conv_layouts(m, m.conv, vlen)
-
-    @made.lower
-    def lowered(c: Recorder, m: Match) -> None:
-        """Record the convolution with the activation of the match."""
-        record_conv(c, m, m.conv, constants(m))
-
-    @made.cases
-    def examples() -> Iterator[Case]:
-        """A case of 5 input, 24 output channels; a second operand is [1, 24, 5, 6]."""
-        # The weights of a transposed convolution have the input channels first.
-        w = f32(5, 24, 3, 3, low=-0.2, high=0.2)
-        if "add" in made.name or "then" in made.name:
-            yield example(made, f32(1, 5, 7, 8), w.reshape(24, 5, 3, 3), f32(24), f32(1, 24, 5, 6))
-        elif "transpose" in made.name:
-            yield example(made, f32(1, 5, 7, 8), w, f32(24))
-        else:
-            yield example(made, f32(1, 5, 7, 8), w.reshape(24, 5, 3, 3), f32(24))
-
-
-for _made, _constants in (
-    *family("conv", ("x", "w", "b"), _conv),
-    *family("conv_add", ("x", "w", "b", "r"), _conv_add),
-    *family("convtranspose", ("x", "w", "b"), _transposed),
-    *chained("conv", ("x", "w", "b"), _conv),
+_CONV, _TRANSPOSED = (
+    getattr(OP, op_type)(*map(wildcard, "xwb"), _outputs=["conv"], _optional=1)
+    for op_type in ("Conv", "ConvTranspose")
+)
+for _name, _graph, _checks, _constants in (
+    *family("conv", _CONV),
+    *family("conv_add", OP.Add(_CONV, wildcard("r"))),
+    *family("convtranspose", _TRANSPOSED),
+    *chained("conv", _CONV),
 ):
-    _declare_conv(_made, _constants)
+    declare(
+        _name,
+        _graph,
+        *_checks,
+        conv_fits,
+        lower=partial(record_conv, _constants),
+        layouts=conv_layouts,
+        cases=partial(examples, _name),
+    )

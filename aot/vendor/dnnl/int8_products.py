@@ -22,8 +22,6 @@ from aot.vendor import (
     Case,
     Layout,
     Match,
-    Pat,
-    Pattern,
     Quantisation,
     QuantisedPair,
     QuantisedPool,
@@ -36,18 +34,12 @@ from aot.vendor import (
     dequantised,
     quantised,
     quantised_values,
+    wildcard,
 )
-from aot.vendor.dnnl.base import declare, primitive
+from aot.vendor.dnnl.base import Array, Checks, backend, primitive
 from aot.vendor.dnnl.pools import kind_of, window_fits, window_of
 
-Checks = Iterator[tuple[bool, str]]
-Array = np.ndarray[Any, Any]
 EIGHT = (S8, U8)
-
-
-def _declare(name: str, inner: Pat) -> Pattern:
-    """The pattern QuantizeLinear(inner); its result are the quantised values `y`."""
-    return declare(name, (), lambda op: quantised(inner), int8=True)
 
 
 def _onnx_rounding(c: Recorder, m: Match) -> None:
@@ -74,16 +66,6 @@ def _range(limits: tuple[int, int]) -> dict[str, float]:
 
 
 # -- products -----------------------------------------------------------------------------------
-
-
-def _with_residual(value: Pat) -> Pat:
-    """The graph of `value` plus the dequantised value r; the node is named "sum"."""
-    return OP.Add(value, dequantised("r"), _outputs=["sum"])
-
-
-qconv = _declare("qconv", activated(QuantisedProduct.conv_pattern()))
-qconv_sum = _declare("qconv_sum", activated(_with_residual(QuantisedProduct.conv_pattern())))
-qdense = _declare("qdense", activated(QuantisedProduct.dense_pattern()))
 
 
 def conv_supported(m: Match) -> Checks:
@@ -168,20 +150,12 @@ def to_conv(c: Recorder, m: Match) -> None:
     _run(c, m, state, math.prod(m.y.shape) * math.prod(found.w.data.shape[1:]))
 
 
-for _made in (qconv, qconv_sum):
-    _made.check(conv_supported)
-    _made.layouts(conv_layouts)
-    _made.lower(to_conv)
-
-
-@qdense.check
 def dense_supported(m: Match) -> Checks:
     """Checks of a product of int8 or uint8 by constant weights, less their zero points in int8."""
     yield from QuantisedProduct.checks(m, EIGHT)
     yield from QuantisedProduct.weights_symmetric(m)
 
 
-@qdense.lower
 def to_dense(c: Recorder, m: Match) -> None:
     """Record y[rows, n] = x[rows, k] W + b of quantised values, leading axes of x folded into rows.
 
@@ -204,17 +178,7 @@ def to_dense(c: Recorder, m: Match) -> None:
 
 # -- pooling ------------------------------------------------------------------------------------
 
-qmaxpool = declare("qmaxpool", ("x",), lambda op, x: op.MaxPool(x), int8=True)
-_POOLS = ("AveragePool", "GlobalAveragePool")
-qaverage = _declare("qaverage", activated(OP.any_of(*_POOLS)(dequantised("x"), _outputs=["pool"])))
 
-
-def _last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Channels last for x and y, whatever layouts arrive."""
-    return {"x": channels_last(m.x), "y": channels_last(m.y)}
-
-
-@qmaxpool.check
 def maximum_fits(m: Match) -> Checks:
     """Checks of a MaxPool of int8 or uint8: one result, and a window that oneDNN has."""
     yield m.x.dtype in EIGHT, f"dtype {m.x.dtype} (needs int8 or uint8)"
@@ -222,7 +186,6 @@ def maximum_fits(m: Match) -> Checks:
     yield from window_fits(m, m.root)
 
 
-@qmaxpool.lower
 def to_maximum(c: Recorder, m: Match) -> None:
     """Record a MaxPool of 8-bit values: no rescaling, and limits that are those of the type."""
     low, high = (-128.0, 127.0) if m.x.dtype is S8 else (0.0, 255.0)
@@ -230,7 +193,6 @@ def to_maximum(c: Recorder, m: Match) -> None:
     _pool(c, m, m.root, {**fields, "low": low, "high": high})
 
 
-@qaverage.check
 def average_fits(m: Match) -> Checks:
     """Checks of an average of int8 or uint8, x and y of one type.
 
@@ -246,7 +208,6 @@ def average_fits(m: Match) -> Checks:
         yield exact, "padding that counts with a zero point other than 0"
 
 
-@qaverage.lower
 def to_average(c: Recorder, m: Match) -> None:
     """Record an average of quantised values: y = mean * (x.s / y.s) + shift, cut to the limits.
 
@@ -274,17 +235,9 @@ def _pool(c: Recorder, m: Match, node: Any, fields: dict[str, Any]) -> None:
     c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)
 
 
-for _made in (qmaxpool, qaverage):
-    _made.layouts(_last)
-
-
 # -- two operands -------------------------------------------------------------------------------
 
 KINDS = {"Add": 0, "Sub": 1, "Mul": 2}
-
-
-qadd = _declare("qadd", activated(QuantisedPair.pattern("Add", "Sub")))
-qmul = _declare("qmul", activated(QuantisedPair.pattern("Mul")))
 
 
 def pair_fits(m: Match) -> Checks:
@@ -338,12 +291,6 @@ def to_pair(c: Recorder, m: Match) -> None:
     c.call("aot_dnnl_run2", state, m.y, m.a, m.b, inplace=place, status=True, macs=n)
 
 
-for _made in (qadd, qmul):
-    _made.check(pair_fits)
-    _made.layouts(QuantisedPair.layouts)
-    _made.lower(to_pair)
-
-
 # -- cases --------------------------------------------------------------------------------------
 
 
@@ -352,19 +299,6 @@ def _parameters(scale: float, zero: int) -> tuple[Array, Array]:
     return np.array(scale, np.float32), np.array(zero, np.int8)
 
 
-@qconv.cases
-def conv_examples() -> Iterator[Case]:
-    """Cases shared by all vendors' quantised convolutions."""
-    yield from QuantisedProduct.conv_cases()
-
-
-@qdense.cases
-def dense_examples() -> Iterator[Case]:
-    """Cases shared by all vendors' quantised fully connected layers."""
-    yield from QuantisedProduct.dense_cases()
-
-
-@qconv_sum.cases
 def sum_examples() -> Iterator[Case]:
     """Cases of a convolution with a residual: one with padding, one with 2 groups and zero points.
 
@@ -389,7 +323,6 @@ def sum_examples() -> Iterator[Case]:
         yield case(*operands, r, *more, sy, zy, const=const, **made.attrs)
 
 
-@qmaxpool.cases
 def maximum_examples() -> Iterator[Case]:
     """Images [1, C, H, W] of int8 with padding, of uint8 with a row left over."""
     yield case(
@@ -398,7 +331,6 @@ def maximum_examples() -> Iterator[Case]:
     yield case(quantised_values(1, 16, 9, 8, dtype="uint8"), kernel_shape=[2, 2], strides=[2, 2])
 
 
-@qaverage.cases
 def average_examples() -> Iterator[Case]:
     """Cases of an AveragePool in 2-D and 3-D, with and without padding; all parameters are
     constant.
@@ -422,14 +354,55 @@ def _two(shape: tuple[int, ...], za: int, zb: int, step: float) -> Case:
     return case(*first, *second, *_parameters(step, 4), const=(1, 2, 4, 5, 6, 7))
 
 
-@qadd.cases
 def add_examples() -> Iterator[Case]:
     """Cases of a sum of quantised values, of rank 4 and 2."""
     yield _two((2, 5, 6, 7), -3, 90, 0.04)
     yield _two((3, 11), 1, 2, 0.05)
 
 
-@qmul.cases
 def mul_examples() -> Iterator[Case]:
     """A case of a product of quantised values whose zero points are 0."""
     yield _two((2, 5, 6, 7), 0, 0, 0.05)
+
+
+_CONV = QuantisedProduct.conv_pattern()
+_SUM = OP.Add(_CONV, dequantised("r"), _outputs=["sum"])
+_POOL = OP.any_of("AveragePool", "GlobalAveragePool")(dequantised("x"), _outputs=["pool"])
+for _name, _graph, _fits, _lower, _layouts, _cases in (
+    ("qconv", _CONV, conv_supported, to_conv, conv_layouts, QuantisedProduct.conv_cases),
+    ("qconv_sum", _SUM, conv_supported, to_conv, conv_layouts, sum_examples),
+    (
+        "qdense",
+        QuantisedProduct.dense_pattern(),
+        dense_supported,
+        to_dense,
+        None,
+        QuantisedProduct.dense_cases,
+    ),
+    ("qaverage", _POOL, average_fits, to_average, conv_layouts, average_examples),
+    (
+        "qadd",
+        QuantisedPair.pattern("Add", "Sub"),
+        pair_fits,
+        to_pair,
+        QuantisedPair.layouts,
+        add_examples,
+    ),
+    ("qmul", QuantisedPair.pattern("Mul"), pair_fits, to_pair, QuantisedPair.layouts, mul_examples),
+):
+    backend.declare(
+        _name,
+        quantised(activated(_graph)),
+        _fits,
+        lower=_lower,
+        layouts=_layouts,
+        cases=_cases,
+    )
+backend.declare(
+    "qmaxpool",
+    OP.MaxPool(wildcard("x")),
+    maximum_fits,
+    lower=to_maximum,
+    layouts=conv_layouts,
+    cases=maximum_examples,
+)

@@ -6,13 +6,10 @@ computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import cache
 
-from aot.vendor import Layout, Match, Recorder, ValueRef, strided_copy
-from aot.vendor.dnnl.base import BLOCKS, backend, blocks, declare, floats
-
-Checks = Iterator[tuple[bool, str]]
+from aot.vendor import OP, Layout, Match, Recorder, ValueRef, strided_copy, wildcard
+from aot.vendor.dnnl.base import BLOCKS, Checks, backend, blocks, declare, floats
 
 
 @cache
@@ -40,10 +37,6 @@ def _read_by(value: ValueRef) -> set[str]:
     return {n.op_type for n in readers}
 
 
-transpose = declare("transpose", ("x",), lambda op, x: op.Transpose(x))
-
-
-@transpose.check
 def between(m: Match) -> Checks:
     """Checks of a Transpose of floats: oneDNN computes what makes x and what reads y."""
     yield from floats(m.x)
@@ -51,14 +44,10 @@ def between(m: Match) -> Checks:
     yield bool(inside), "it is not between two operators of this vendor"
 
 
-@transpose.lower
 def to_copy(c: Recorder, m: Match) -> None:
     """Record a copy of x to y with permuted axes; without `perm` the axes are reversed."""
     rank = int(m.x.rank)
     strided_copy.copy_permuted(c, m.y, m.x, m.x.shape, m.root.attr("perm") or range(rank)[::-1])
-
-
-concat = declare("concat", ("xs",), lambda op, xs: op.Concat(xs, _optional=-1))
 
 
 def _parts(m: Match) -> list[ValueRef]:
@@ -77,7 +66,6 @@ def _block(m: Match, v: int) -> int:
     return v if v in BLOCKS and _axis(m) == 1 and 3 <= m.y.rank <= 5 and whole else 0
 
 
-@concat.check
 def next_to_work(m: Match) -> Checks:
     """Checks of a Concat of floats: oneDNN computes what makes one of its parts."""
     yield from floats(*_parts(m), m.y)
@@ -85,7 +73,6 @@ def next_to_work(m: Match) -> Checks:
     yield work, "no part comes from an operator of this vendor"
 
 
-@concat.layouts
 def whole_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     """Blocks of channels for all parts and y if a part arrives in blocks and blocks can be joined.
 
@@ -96,7 +83,6 @@ def whole_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
     return {n: blocks(v.shape, vlen) for n, v in m.values.items() if v is not None}
 
 
-@concat.lower
 def to_views(c: Recorder, m: Match) -> None:
     """Record a Concat: parts become views of the memory of y where that is possible, else copies.
 
@@ -111,3 +97,13 @@ def to_views(c: Recorder, m: Match) -> None:
         return
     for part, start in zip(parts, starts, strict=True):
         strided_copy.copy_part(c, m.y, part, axis, start)
+
+
+declare("transpose", OP.Transpose(wildcard("x")), between, lower=to_copy)
+declare(
+    "concat",
+    OP.Concat(wildcard("xs"), _optional=-1),
+    next_to_work,
+    lower=to_views,
+    layouts=whole_blocks,
+)

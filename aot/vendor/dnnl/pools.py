@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
-from aot.vendor import Case, Layout, Match, NodeRef, Pattern, Recorder, case, f32
+from aot.vendor import OP, Case, Layout, Match, NodeRef, Recorder, case, f32, wildcard
 from aot.vendor.dnnl.base import (
+    Checks,
     declare,
     floats,
     like,
@@ -17,7 +17,6 @@ from aot.vendor.dnnl.base import (
 )
 
 MAX, AVERAGE_PADDED, AVERAGE = 0, 1, 2  # aot_dnnl_pool_params.kind
-Checks = Iterator[tuple[bool, str]]
 
 
 def window_of(m: Match, node: NodeRef) -> dict[str, list[int]]:
@@ -119,28 +118,6 @@ def blocks_that_arrive(m: Match, incoming: dict[str, Layout], vlen: int) -> dict
     return {"x": incoming["x"], "y": kept} if kept.blocked else {}
 
 
-def _declare(op_type: str) -> None:
-    """Declare the pattern of one pooling operator `op_type` of one operand x."""
-
-    def build(op: Any, x: Any) -> Any:
-        """The graph of the operator alone."""
-        return getattr(op, op_type)(x)
-
-    made: Pattern = declare(op_type.lower(), ("x",), build)
-    made.check(_fits)
-    made.layouts(blocks_that_arrive)
-    made.lower(_record)
-
-
-for _op in ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"):
-    _declare(_op)
-
-
-lrn = declare("lrn", ("x",), lambda op, x: op.LRN(x))
-lrn.layouts(blocks_that_arrive)
-
-
-@lrn.check
 def odd_window(m: Match) -> Checks:
     """Checks of an LRN of floats [N, C, H, W] of odd size, which has a middle."""
     yield from floats(m.x)
@@ -149,7 +126,6 @@ def odd_window(m: Match) -> Checks:
     yield size % 2 == 1, f"size {size} (needs an odd one)"
 
 
-@lrn.lower
 def to_lrn(c: Recorder, m: Match) -> None:
     """Record the primitive of an LRN and its call; attributes that are left out have ONNX's
     defaults.
@@ -168,9 +144,26 @@ def to_lrn(c: Recorder, m: Match) -> None:
     c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=size * math.prod(m.x.shape))
 
 
-@lrn.cases
 def lrn_cases() -> Iterator[Case]:
     """LRN(X [N, C, H, W]) of several sizes."""
     for size in (3, 5):  # as many samples as channels: onnx.reference mistakes one for the other
         yield case(f32(21, 21, 2, 3), size=size, alpha=0.01, beta=0.6, bias=1.5)
         yield case(f32(32, 32, 2, 3), size=size, alpha=0.02)
+
+
+for _op in ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"):
+    declare(
+        _op.lower(),
+        getattr(OP, _op)(wildcard("x")),
+        _fits,
+        lower=_record,
+        layouts=blocks_that_arrive,
+    )
+declare(
+    "lrn",
+    OP.LRN(wildcard("x")),
+    odd_window,
+    lower=to_lrn,
+    layouts=blocks_that_arrive,
+    cases=lrn_cases,
+)

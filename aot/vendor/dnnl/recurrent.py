@@ -8,15 +8,26 @@ direction, hidden], ONNX wants [steps, direction, batch, hidden].
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from aot.vendor import F32, Case, Handle, Match, Operand, Pattern, Recorder, ValueRef, case, f32
-from aot.vendor.dnnl.base import declare, floats, primitive
+from aot.vendor import (
+    F32,
+    OP,
+    Case,
+    Handle,
+    Match,
+    Operand,
+    Recorder,
+    ValueRef,
+    case,
+    f32,
+    wildcard,
+)
+from aot.vendor.dnnl.base import Array, Checks, declare, floats, primitive
 
-Checks = Iterator[tuple[bool, str]]
-Array = np.ndarray[Any, Any]
 DIRECTIONS = ("forward", "reverse", "bidirectional")
 LSTM, GRU, GRU_LINEAR = 0, 1, 2  # aot_dnnl_recurrent_params.kind
 #: The activations of nodes that name none, one per gate.
@@ -24,21 +35,8 @@ LSTM_DEFAULT, GRU_DEFAULT = ("sigmoid", "tanh", "tanh"), ("sigmoid", "tanh")
 #: ONNX's gates in the library's order: i, o, f, c and z, r, h.
 ORDER = {"LSTM": [0, 2, 3, 1], "GRU": [0, 1, 2]}
 
-lstm = declare(
-    "lstm",
-    ("x", "w", "r", "b", "lens", "h0", "c0", "peep"),
-    lambda op, *inputs: op.LSTM(*inputs, _optional=5),
-    outputs=("y", "yh", "yc"),
-)
-gru = declare(
-    "gru",
-    ("x", "w", "r", "b", "lens", "h0"),
-    lambda op, *inputs: op.GRU(*inputs, _optional=3),
-    outputs=("y", "yh"),
-)
 
-
-def _supported(m: Match, default: tuple[str, ...]) -> Checks:
+def _supported(default: tuple[str, ...], m: Match) -> Checks:
     """Checks of a recurrent layer of float32 with constant weights and the activations `default`.
 
     Sequences have equal lengths; states are [directions, N, hidden] (layout 0), both given or
@@ -154,22 +152,6 @@ def _record(c: Recorder, m: Match) -> None:
     c.call(both, *objects, *operands, part, params, status=True, macs=macs)
 
 
-def _declare(made: Pattern, default: tuple[str, ...]) -> None:
-    """Add the lowering and the checks to `made`; `default` names the activations of a node without
-    any.
-    """
-    made.lower(_record)
-
-    @made.check
-    def supported(m: Match) -> Checks:
-        """Check that the library can compute the layer."""
-        yield from _supported(m, default)
-
-
-_declare(lstm, LSTM_DEFAULT)
-_declare(gru, GRU_DEFAULT)
-
-
 def _arrays(gates: int, t: int, b: int, i: int, h: int, d: int = 1) -> list[Array]:
     """Arrays x [t, b, i], w [d, gates * h, i], r [d, gates * h, h] and b [d, 2 * gates * h] of a
     case.
@@ -178,7 +160,6 @@ def _arrays(gates: int, t: int, b: int, i: int, h: int, d: int = 1) -> list[Arra
     return [f32(*s, seed=k, low=-0.6, high=0.6) for k, s in enumerate(shapes)]
 
 
-@lstm.cases
 def lstm_cases() -> Iterator[Case]:
     """LSTM(X, W, R, B, sequence_lens, initial_h, initial_c) with constant weights."""
     full = _arrays(4, 5, 3, 7, 19)
@@ -191,7 +172,6 @@ def lstm_cases() -> Iterator[Case]:
     yield from _both_ways(4, f32(2, 3, 11, seed=5), f32(2, 3, 11, seed=6))
 
 
-@gru.cases
 def gru_cases() -> Iterator[Case]:
     """GRU(X, W, R, B, sequence_lens, initial_h) with constant weights."""
     full = _arrays(3, 5, 3, 7, 19)
@@ -212,3 +192,18 @@ def _both_ways(gates: int, *states: Array, **more: Any) -> Iterator[Case]:
     attrs: dict[str, Any] = {"hidden_size": 11, "direction": "bidirectional", **more}
     yield case(*full, None, *states, const=(1, 2, 3), outputs=1 + len(states), **attrs)
     yield case(*full, const=(1, 2, 3), outputs=1, **attrs)
+
+
+for _op, _default, _more, _outputs, _cases in (
+    ("LSTM", LSTM_DEFAULT, ("c0", "peep"), ("y", "yh", "yc"), lstm_cases),
+    ("GRU", GRU_DEFAULT, (), ("y", "yh"), gru_cases),
+):
+    _inputs = map(wildcard, ("x", "w", "r", "b", "lens", "h0", *_more))
+    declare(
+        _op.lower(),
+        getattr(OP, _op)(*_inputs, _optional=3 + len(_more)),
+        partial(_supported, _default),
+        lower=_record,
+        cases=_cases,
+        outputs=_outputs,
+    )

@@ -14,21 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from aot.vendor import Case, Match, Recorder, Resize, case, f32
-from aot.vendor.dnnl.base import declare, floats, primitive, type_of
+from aot.vendor import OP, Case, Match, Recorder, Resize, case, f32, wildcard
+from aot.vendor.dnnl.base import Array, Checks, declare, floats, primitive, type_of
 from aot.vendor.dnnl.pools import blocks_that_arrive
 
-Checks = Iterator[tuple[bool, str]]
-Array = np.ndarray[Any, Any]
 #: Positions nearer to a half than this may be rounded either way; and how exact linear ones are.
 HALF, EXACT = 1e-3, 1e-5
-
-resize = declare(
-    "resize",
-    ("x", "roi", "scales", "sizes"),
-    lambda op, *inputs: op.Resize(*inputs, _optional=3),
-)
-resize.layouts(blocks_that_arrive)
 
 
 def _middle(source: int, result: int) -> Array:
@@ -53,7 +44,6 @@ def _same_positions(source: int, wanted: Array) -> bool:
     return bool(np.abs(own - other).max(initial=0) < EXACT)
 
 
-@resize.check
 def positions_agree(m: Match) -> Checks:
     """Checks of a Resize of floats along spatial axes, nearest or linear.
 
@@ -80,7 +70,6 @@ def positions_agree(m: Match) -> Checks:
         yield same, f"positions {transform!r} of axis {p.axis} are not the library's"
 
 
-@resize.lower
 def to_resampling(c: Recorder, m: Match) -> None:
     """Record the primitive of a Resize, nearest or linear, and its call."""
     linear = Resize.of(m).mode == "linear"
@@ -92,7 +81,6 @@ def to_resampling(c: Recorder, m: Match) -> None:
     c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)
 
 
-@resize.cases
 def cases() -> Iterator[Case]:
     """Resize(X, roi, scales, sizes): linear and nearest, 1-D and 2-D."""
     twice = np.array([1, 1, 2, 2], np.float32)
@@ -106,3 +94,13 @@ def cases() -> Iterator[Case]:
     sizes = np.array([1, 7, 4, 11])
     yield case(f32(1, 7, 6, 5), None, None, sizes, const=(3,), mode="linear")
     yield case(f32(2, 3, 6), None, None, np.array([2, 3, 18]), const=(3,), mode="nearest")
+
+
+declare(
+    "resize",
+    OP.Resize(*map(wildcard, ("x", "roi", "scales", "sizes")), _optional=3),
+    positions_agree,
+    lower=to_resampling,
+    layouts=blocks_that_arrive,
+    cases=cases,
+)

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from aot.vendor import F32, Match, Recorder
+from aot.vendor import F32, OP, Match, Recorder, wildcard
 from aot.vendor.dnnl.base import (
+    Checks,
     declare,
     floats,
     primitive,
@@ -19,53 +18,32 @@ from aot.vendor.dnnl.base import (
     type_of,
 )
 
-Checks = Iterator[tuple[bool, str]]
+
+def softmax_fits(m: Match) -> Checks:
+    """Check types, a rank of at least 1, and that a LogSoftmax has more than one element to
+    sum.
+    """
+    yield from floats(m.x)
+    yield m.x.rank > 0, "a scalar has no axis"
+    # One element has the probability 1, and its logarithm must be exactly 0.
+    if m.root.op_type == "LogSoftmax" and m.x.rank:
+        extent = m.x.shape[int(m.root.attr("axis", -1)) % m.x.rank]
+        yield extent != 1, "the axis has one element: oneDNN's logarithm of 1 is 1.4e-6"
 
 
-def _declare_softmax(op_type: str) -> None:
-    """Declare the pattern of `op_type`, Softmax or LogSoftmax, along any axis."""
-    made = declare(op_type.lower(), ("x",), lambda op, x: getattr(op, op_type)(x))
-
-    @made.check
-    def fits(m: Match) -> Checks:
-        """Check types, a rank of at least 1, and that a LogSoftmax has more than one element to
-        sum.
-        """
-        yield from floats(m.x)
-        yield m.x.rank > 0, "a scalar has no axis"
-        # One element has the probability 1, and its logarithm must be exactly 0.
-        if op_type == "LogSoftmax" and m.x.rank:
-            extent = m.x.shape[int(m.root.attr("axis", -1)) % m.x.rank]
-            yield extent != 1, "the axis has one element: oneDNN's logarithm of 1 is 1.4e-6"
-
-    @made.lower
-    def lowered(c: Recorder, m: Match) -> None:
-        """Record the primitive over [outer, axis, inner] and its call; y may share the
-        memory of x.
-        """
-        axis = int(m.root.attr("axis", -1)) % m.x.rank
-        outer, extent, inner = split_at(m.x.shape, axis, axis + 1)
-        sizes = {"outer": outer, "axis": extent, "inner": inner}
-        params = c.params(type=type_of(m.x), **sizes, log=op_type == "LogSoftmax")
-        state = primitive(c, "aot_dnnl_softmax", params)
-        place = [(m.y, m.x)]
-        macs = math.prod(m.x.shape)
-        c.call("aot_dnnl_run", state, m.y, m.x, None, inplace=place, status=True, macs=macs)
+def record_softmax(c: Recorder, m: Match) -> None:
+    """Record the primitive over [outer, axis, inner] and its call; y may share the
+    memory of x.
+    """
+    axis = int(m.root.attr("axis", -1)) % m.x.rank
+    outer, extent, inner = split_at(m.x.shape, axis, axis + 1)
+    sizes = {"outer": outer, "axis": extent, "inner": inner}
+    params = c.params(type=type_of(m.x), **sizes, log=m.root.op_type == "LogSoftmax")
+    state = primitive(c, "aot_dnnl_softmax", params)
+    macs = math.prod(m.x.shape)
+    c.call("aot_dnnl_run", state, m.y, m.x, None, inplace=[(m.y, m.x)], status=True, macs=macs)
 
 
-for _op in ("Softmax", "LogSoftmax"):
-    _declare_softmax(_op)
-
-
-def _layernorm(op: Any, x: Any, scale: Any, shift: Any) -> Any:
-    """The graph of a LayerNormalization; the shift may be absent."""
-    return op.LayerNormalization(x, scale, shift, _optional=1)
-
-
-layernorm = declare("layernormalization", ("x", "scale", "shift"), _layernorm)
-
-
-@layernorm.check
 def row_fits(m: Match) -> Checks:
     """Check a LayerNormalization of floats: only output 0 is used; scale and shift are constants.
 
@@ -82,7 +60,6 @@ def row_fits(m: Match) -> Checks:
             yield whole, f"{name} {list(v.shape)} is not {list(m.x.shape[axis:])}"
 
 
-@layernorm.lower
 def to_layernorm(c: Recorder, m: Match) -> None:
     """Record the primitive over [outer, inner] and its call; an absent shift becomes zeros."""
     axis = int(m.root.attr("axis", -1)) % m.x.rank
@@ -109,55 +86,58 @@ def _axes(m: Match) -> list[int]:
     return sorted({int(a) % m.x.rank for a in np.asarray(m.axes.data).reshape(-1)})
 
 
-def _reduction(op_type: str) -> Any:
-    """A function that builds the graph of `op_type` of x with `axes`, which may be absent."""
-    return lambda op, x, axes: getattr(op, op_type)(x, axes, _optional=1)
+def reduction_fits(m: Match) -> Checks:
+    """Check types and that the axes are known, neighbours, and hold more than one element.
 
-
-def _declare_reduce(op_type: str) -> None:
-    """Declare the pattern of one reduction `op_type`, a key of `KINDS`, along neighbouring axes."""
-    made = declare(op_type.lower(), ("x", "axes"), _reduction(op_type))
-
-    @made.check
-    def fits(m: Match) -> Checks:
-        """Check types and that the axes are known, neighbours, and hold more than one element.
-
-        A sum has at most `MOST_SUMMED` terms, because the library adds them in one float32.
-        """
-        yield from floats(m.x)
-        known = m.axes is None or m.axes.is_const
-        yield known, "axes are computed at run time (need a constant)"
-        # No axes mean all of them, unless the attribute makes the node a copy.
-        empty = m.axes is None or not math.prod(m.axes.shape)
-        copies = empty and bool(m.root.attr("noop_with_empty_axes", 0))
-        yield not copies and m.x.rank > 0, "no axes to reduce"
-        if known and not copies and m.x.rank:
-            axes = _axes(m)
-            yield axes[-1] - axes[0] + 1 == len(axes), f"axes {axes} (need neighbours)"
-            extent = math.prod(m.x.shape[axes[0] : axes[-1] + 1])
-            yield extent > 1, f"axes {axes} of extent 1: nothing to reduce"
-            exact = op_type in ("ReduceMax", "ReduceMin") or extent <= MOST_SUMMED
-            yield exact, f"{extent} terms in one float32 sum (at most {MOST_SUMMED})"
-
-    @made.lower
-    def lowered(c: Recorder, m: Match) -> None:
-        """Record the primitive over [outer, axis, inner], the reduced axes as one, and its call.
-
-        A sum or mean of rows is a row of ones or of 1 / axis times x, because the library has fast
-        code for reductions along the last axis only.
-        """
+    A sum has at most `MOST_SUMMED` terms, because the library adds them in one float32.
+    """
+    yield from floats(m.x)
+    known = m.axes is None or m.axes.is_const
+    yield known, "axes are computed at run time (need a constant)"
+    # No axes mean all of them, unless the attribute makes the node a copy.
+    empty = m.axes is None or not math.prod(m.axes.shape)
+    copies = empty and bool(m.root.attr("noop_with_empty_axes", 0))
+    yield not copies and m.x.rank > 0, "no axes to reduce"
+    if known and not copies and m.x.rank:
         axes = _axes(m)
-        outer, extent, inner = split_at(m.x.shape, axes[0], axes[-1] + 1)
-        if inner > 1 and m.x.dtype is F32 and op_type in ("ReduceSum", "ReduceMean"):
-            row = np.full((1, 1, extent), 1 if op_type == "ReduceSum" else 1 / extent, np.float32)
-            shapes = row.shape, (outer, extent, inner), (outer, 1, inner)
-            record_matmul(c, m.y, c.const(row, "row"), m.x, *shapes)
-            return
-        sizes = {"outer": outer, "axis": extent, "inner": inner}
-        params = c.params(type=type_of(m.x), **sizes, kind=KINDS[op_type])
-        state = primitive(c, "aot_dnnl_reduce", params)
-        c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=math.prod(m.x.shape))
+        yield axes[-1] - axes[0] + 1 == len(axes), f"axes {axes} (need neighbours)"
+        extent = math.prod(m.x.shape[axes[0] : axes[-1] + 1])
+        yield extent > 1, f"axes {axes} of extent 1: nothing to reduce"
+        exact = m.root.op_type in ("ReduceMax", "ReduceMin") or extent <= MOST_SUMMED
+        yield exact, f"{extent} terms in one float32 sum (at most {MOST_SUMMED})"
 
 
-for _op in KINDS:
-    _declare_reduce(_op)
+def record_reduction(c: Recorder, m: Match) -> None:
+    """Record the primitive over [outer, axis, inner], the reduced axes as one, and its call.
+
+    A sum or mean of rows is a row of ones or of 1 / axis times x, because the library has fast
+    code for reductions along the last axis only.
+    """
+    axes, op_type = _axes(m), m.root.op_type
+    outer, extent, inner = split_at(m.x.shape, axes[0], axes[-1] + 1)
+    if inner > 1 and m.x.dtype is F32 and op_type in ("ReduceSum", "ReduceMean"):
+        row = np.full((1, 1, extent), 1 if op_type == "ReduceSum" else 1 / extent, np.float32)
+        shapes = row.shape, (outer, extent, inner), (outer, 1, inner)
+        record_matmul(c, m.y, c.const(row, "row"), m.x, *shapes)
+        return
+    sizes = {"outer": outer, "axis": extent, "inner": inner}
+    params = c.params(type=type_of(m.x), **sizes, kind=KINDS[op_type])
+    state = primitive(c, "aot_dnnl_reduce", params)
+    c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=math.prod(m.x.shape))
+
+
+_x, _affine = wildcard("x"), map(wildcard, ("scale", "shift"))
+for _name, _graph, _fits, _lower in (
+    *((n, getattr(OP, n)(_x), softmax_fits, record_softmax) for n in ("Softmax", "LogSoftmax")),
+    (
+        "LayerNormalization",
+        OP.LayerNormalization(_x, *_affine, _optional=1),
+        row_fits,
+        to_layernorm,
+    ),
+    *(
+        (n, getattr(OP, n)(_x, wildcard("axes"), _optional=1), reduction_fits, record_reduction)
+        for n in KINDS
+    ),
+):
+    declare(_name.lower(), _graph, _fits, lower=_lower)

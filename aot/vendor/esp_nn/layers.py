@@ -18,7 +18,6 @@ from aot.vendor import (
     BackendOptions,
     Case,
     Match,
-    Pattern,
     QuantisedPair,
     QuantisedPool,
     QuantisedProduct,
@@ -204,15 +203,16 @@ def backend_for(variant: str) -> Backend:
     ):  # fmt: skip
         activates = name not in ("qmaxpool", "qsoftmax")
         whole = graph if graph is pool else quantised(activated(graph) if activates else graph)
-        pattern = Pattern(name, whole, "esp_nn", folder=made.folder, header=HEADER)
-        pattern.check(check)
-        pattern.lower(partial(lower, variant))
-        if layouts is not None:
-            pattern.layouts(layouts)
         products = name in ("qconv", "qdense")
-        pattern.cost(product_cost if products else partial(shared.priced, ratio=SLOWER))
-        pattern.cases(cases)
-        made.patterns.append(pattern)
+        made.declare(
+            name,
+            whole,
+            check,
+            lower=partial(lower, variant),
+            layouts=layouts,
+            cost=product_cost if products else partial(shared.priced, ratio=SLOWER),
+            cases=cases,
+        )
     return made
 
 
