@@ -48,6 +48,9 @@ typedef struct {
     float alpha, beta;
 } aot_winograd_f32_blocked_params;
 
+/* No sum here has two products that are rounded: which of them a fused multiplication takes is up
+ * to the compiler, and the parts of a call that is shared must give the bits of the whole. */
+
 /* One dimension of the input transform: T vectors `sd` floats apart to T vectors `st` apart. */
 AOT_INLINE void aot_winograd_f32_in(float *t, ptrdiff_t st, const float *d, ptrdiff_t sd, int T) {
     const aot_vf d0 = aot_vload(d);
@@ -74,8 +77,8 @@ AOT_INLINE void aot_winograd_f32_in(float *t, ptrdiff_t st, const float *d, ptrd
         const aot_vf d4 = aot_vload(d + 4 * sd), d5 = aot_vload(d + 5 * sd);
         const aot_vf d6 = aot_vload(d + 6 * sd), d7 = aot_vload(d + 7 * sd);
         const aot_vf e1 = d2 + d6 - d4 * 4.25F, o1 = d1 + d5 - d3 * 4.25F;
-        const aot_vf e2 = d6 + d2 * 0.25F - d4 * 1.25F, o2 = d1 * 0.5F - d3 * 2.5F + d5 * 2.0F;
-        const aot_vf e3 = d6 + d2 * 4.0F - d4 * 5.0F, o3 = d1 * 2.0F - d3 * 2.5F + d5 * 0.5F;
+        const aot_vf e2 = d6 + d2 * 0.25F - d4 * 1.25F, o2 = (d1 - d3 * 5.0F) * 0.5F + d5 * 2.0F;
+        const aot_vf e3 = d6 + d2 * 4.0F - d4 * 5.0F, o3 = (d5 - d3 * 5.0F) * 0.5F + d1 * 2.0F;
         aot_vstore(t, d0 - d6 + (d4 - d2) * 5.25F);
         aot_vstore(t + st, e1 + o1);
         aot_vstore(t + 2 * st, e1 - o1);
@@ -132,7 +135,8 @@ AOT_INLINE void aot_winograd_f32_out(float *y, ptrdiff_t sy, const float *m, ptr
     AOT_UNROLL(16) for (k = 0; k < M; ++k) {
         v = k % 2 == 0 ? sum : diff;
         if (T == 6) {
-            v = v * a + (k % 2 == 0 ? sum2 : diff2) * b;
+            const aot_vf other = k % 2 == 0 ? sum2 : diff2;
+            v = v * a + (other * (b - 1.0F) + other);
             a *= AOT_WINOGRAD_A;
             b *= AOT_WINOGRAD_B;
         } else if (T == 8) {
