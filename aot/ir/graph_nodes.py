@@ -151,6 +151,11 @@ def dtype_of(value: ir.Value) -> ir.DataType:
     return value.dtype
 
 
+def given(node: ir.Node, index: int) -> ir.Value | None:
+    """Input `index`, None if it is absent."""
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
 def operand(node: ir.Node, index: int) -> ir.Value:
     """Input `index`, which every checked node of the operator has; ValueError if it is absent."""
     value = node.inputs[index]

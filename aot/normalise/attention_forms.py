@@ -18,7 +18,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import array, attribute, dtype_of, operand, set_type, shape_of
+from aot.ir.graph_nodes import array, attribute, dtype_of, given, operand, set_type, shape_of
 from aot.load.options import LoadOptions
 
 HEADS_INSIDE = (0, 2, 1, 3)
@@ -41,9 +41,9 @@ def attention_forms(edit: Editor, options: LoadOptions) -> None:
 
 def _is_causal(node: ir.Node) -> bool:
     """Whether nothing but a constant mask forbids keys, those after the query's own."""
-    mask = array(_input(node, 3))
+    mask = array(given(node, 3))
     others = [attribute(node, f"{side}_window_size", -1) for side in ("left", "right")]
-    if mask is None or _input(node, 6) is not None or attribute(node, "is_causal", 0):
+    if mask is None or given(node, 6) is not None or attribute(node, "is_causal", 0):
         return False
     rows, keys = shape_of(operand(node, 0))[2], shape_of(operand(node, 1))[2]
     whole = mask.ndim >= 2 and mask.shape[-2:] == (rows, keys) and 0 < rows <= keys
@@ -62,21 +62,17 @@ def _order(edit: Editor, node: ir.Node) -> None:
     edit.set_attribute(node, "is_causal", 1)
 
 
-def _input(node: ir.Node, index: int) -> ir.Value | None:
-    return node.inputs[index] if index < len(node.inputs) else None
-
-
 def _is_canonical(node: ir.Node) -> bool:
     """Whether Q has rank 4, and neither past keys come in nor present ones go out."""
-    past = _input(node, 4) is not None
+    past = given(node, 4) is not None
     kept = any(o.name for o in node.outputs[1:3])
     return len(shape_of(operand(node, 0))) == 4 and not past and not kept
 
 
 def _places_known(node: ir.Node) -> bool:
     """Whether a number of keys can say where the queries stand after a past."""
-    q, k = _input(node, 0), _input(node, 1)
-    if _input(node, 4) is None or q is None or k is None:
+    q, k = given(node, 0), given(node, 1)
+    if given(node, 4) is None or q is None or k is None:
         return True
     causal = attribute(node, "is_causal", 0)
     bounded = causal or attribute(node, "right_window_size", -1) == 0
@@ -115,7 +111,7 @@ def _rewrite(edit: Editor, node: ir.Node) -> None:
     kv_heads = int(attribute(node, "kv_num_heads", 0)) if flat else shape_of(k)[1]
     q = _split(edit, node, q, heads)
     k, v = (_split(edit, node, x, kv_heads) for x in (k, v))
-    mask, past_k, past_v, lens = (_input(node, i) for i in range(3, 7))
+    mask, past_k, past_v, lens = (given(node, i) for i in range(3, 7))
     if past_k is not None and past_v is not None:
         # Past keys come in front, so a mask and the causal order count from the first key of all.
         k, v = _joined(edit, node, past_k, k), _joined(edit, node, past_v, v)

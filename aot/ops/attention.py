@@ -13,7 +13,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, F32, S64
-from aot.ir.graph_nodes import NAN_ROWS, attribute, shape_of
+from aot.ir.graph_nodes import NAN_ROWS, attribute, given, shape_of
 from aot.ir.splits import Split
 from aot.ops.attention_plan import FEW, plan
 from aot.ops.matmul_views import Strided, turned
@@ -22,7 +22,7 @@ from aot.ops.registry import op, portable
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import fit_inputs, require_equal
 from aot.shapes.dynamic.rows import counted
-from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, with_input
+from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed, with_input
 from aot.shapes.operands import operand_shape, operands_fit, repeats, wrong
 from aot.shapes.partial_values import PartialValues
 from aot.vendor import OP, Case, Match, NodeRef, Recorder, ValueRef, case, f32, wildcard

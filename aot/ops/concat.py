@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import DYNAMIC, Array, attribute, set_type, shape_of
+from aot.ir.graph_nodes import DYNAMIC, Array, attribute, given, set_type, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AxisOf, Moves, SizedBy
 from aot.load.encode_strings import axis_from_front, encodes
@@ -21,7 +21,7 @@ from aot.shapes.dynamic.dims import Axes, DynamicDims, axis_of, refused
 from aot.shapes.dynamic.equality_constraints import fit_inputs, fitted, meet, require_equal
 from aot.shapes.dynamic.loop_states import joins
 from aot.shapes.dynamic.rows import cut_out, made_by, most_of, whole_numbers
-from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
+from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.evaluate import evaluates, integers, need, optional
 from aot.shapes.operands import lists, operands_fit
 from aot.shapes.partial_values import lookup

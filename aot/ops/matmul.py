@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64, S32, S64, U32, U64
-from aot.ir.graph_nodes import attribute, dtype_of, shape_of
+from aot.ir.graph_nodes import attribute, dtype_of, given, shape_of
 from aot.ir.node_traits import stored_as_given
 from aot.ir.operators import Exact, Linear, trait_of
 from aot.ir.value_traits import Dequantises
@@ -25,7 +25,7 @@ from aot.partition.cost.costs import Shape, multiplications
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import fit_inputs, require_equal
 from aot.shapes.dynamic.products import APART, multiplied
-from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
+from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit, repeats
 from aot.shapes.partial_values import PartialValues
 from aot.vendor import OP, Handle, MatrixProduct, Recorder, wildcard

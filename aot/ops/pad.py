@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import array, attribute, dtype_of, original_name, shape_of
+from aot.ir.graph_nodes import array, attribute, dtype_of, given, original_name, shape_of
 from aot.ir.operators import AxesOf, Exact, Moves, OneOf, SizedBy
 from aot.ir.rows import Planes, Rowwise, Window
 from aot.normalise.identities import identity
@@ -21,7 +21,7 @@ from aot.shapes.checks import checks, possible_sizes
 from aot.shapes.cures import Sizing, axes, sizings, zeros
 from aot.shapes.dynamic.dims import DynamicDims, constant_ints, no_bound, refused
 from aot.shapes.dynamic.rows import along, counted, most_of, picked, whole_numbers, within
-from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed
+from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.operands import lists, one, operands_fit
 from aot.shapes.partial_values import PartialValues, lookup

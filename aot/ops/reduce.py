@@ -14,7 +14,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, array, attribute, shape_of
+from aot.ir.graph_nodes import Array, array, attribute, given, shape_of
 from aot.ir.operators import Along, AxisOf, Exact, Given, Moves, Reduces, Trait
 from aot.ir.value_traits import Averages, Compares
 from aot.normalise.transposes import Permuted, permute
@@ -27,7 +27,7 @@ from aot.shapes import symbolic
 from aot.shapes.cures import Sizing, axes, sizings, zeros
 from aot.shapes.dynamic.dims import DynamicDims, constant_ints, refused
 from aot.shapes.dynamic.propagate import axes_left, reduced_axes
-from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
+from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.evaluate import Rule, evaluates, integers, need, optional
 from aot.shapes.interval_analysis import (
     Inputs as Bounded,

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import Array, attribute, dtype_of, original_name, shape_of
+from aot.ir.graph_nodes import Array, attribute, dtype_of, given, original_name, shape_of
 from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, no_bound, refused
 from aot.shapes.dynamic.rows import along, edge, most_of, picked, within
-from aot.shapes.dynamic.rules import dynamic, given, needed
+from aot.shapes.dynamic.rules import dynamic, needed
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import lookup
 from aot.shapes.symbolic import multiply, number

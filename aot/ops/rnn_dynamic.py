@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import attribute, shape_of
+from aot.ir.graph_nodes import attribute, given, shape_of
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import require_equal
-from aot.shapes.dynamic.rules import INT32_TYPE, dynamic, given, needed, with_input
+from aot.shapes.dynamic.rules import INT32_TYPE, dynamic, needed, with_input
 
 
 @dynamic("GRU LSTM RNN")

@@ -10,12 +10,12 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, S64
-from aot.ir.graph_nodes import attribute, shape_of
+from aot.ir.graph_nodes import attribute, given, shape_of
 from aot.ops.gather import call_checked, proven
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import require_equal
-from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
+from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import PartialValues
 from aot.vendor import Case, Match, Recorder, case, f32

@@ -11,10 +11,10 @@ from math import prod
 from typing import Any
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import DYNAMIC, attribute, shape_of
+from aot.ir.graph_nodes import DYNAMIC, attribute, given, shape_of
 from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, axis_of, refused
 from aot.shapes.dynamic.equality_constraints import fit_inputs, require_equal
-from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, total_of
+from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed, total_of
 from aot.shapes.partial_values import lookup
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import DYNAMIC, original_name, shape_of
+from aot.ir.graph_nodes import DYNAMIC, given, original_name, shape_of
 from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, constant_ints, no_bound, refused
 from aot.shapes.dynamic.rows import counted, most_of, picked, whole_numbers, within
-from aot.shapes.dynamic.rules import dynamic, given, items_of, needed, run_time_shape
+from aot.shapes.dynamic.rules import dynamic, items_of, needed, run_time_shape
 from aot.shapes.evaluate import Invalid, slice_of
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import lookup

@@ -11,11 +11,11 @@ from math import prod
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import Array, array, attribute, operand, shape_of
+from aot.ir.graph_nodes import Array, array, attribute, given, operand, shape_of
 from aot.normalise.decompose import Body, decompose
 from aot.shapes.cures import Sizing, always, sizings
 from aot.shapes.dynamic.dims import DynamicDims, constant_ints, refused
-from aot.shapes.dynamic.rules import dynamic, given, needed, only_first, pass_on
+from aot.shapes.dynamic.rules import dynamic, needed, only_first, pass_on
 
 MOST = 1 << 22
 """Elements that the matrix of a transform may have."""

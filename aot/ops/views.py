@@ -10,7 +10,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, S32, U8
-from aot.ir.graph_nodes import Array, attribute, shape_of
+from aot.ir.graph_nodes import Array, attribute, given, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AxesOf, AxisOf, Elementwise, Exact, Moves, SizedBy, View
 from aot.load.encode_strings import encodes, unchanged
@@ -20,7 +20,7 @@ from aot.shapes.checks import checks, shape_at
 from aot.shapes.cures import Role, Sizing, axes, sizings
 from aot.shapes.dynamic.dims import INT64, DynamicDims, axis_of, constant_ints, refused
 from aot.shapes.dynamic.reshape_factor import reshape_to
-from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
+from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.evaluate import evaluates, integers, need, optional
 from aot.shapes.infer_node import NodeError, solves
 from aot.shapes.operands import lists, operands_fit

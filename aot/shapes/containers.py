@@ -17,7 +17,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, is_typed, operand, original_name, title
+from aot.ir.graph_nodes import Array, given, is_typed, operand, original_name, title
 from aot.ir.operators import Interface
 from aot.shapes.context import Inference
 from aot.shapes.evaluate import Invalid
@@ -152,8 +152,7 @@ class Containers:
 
     def number(self, node: ir.Node, index: int) -> int | None:
         """Input `index` if its one element is known."""
-        value = node.inputs[index] if index < len(node.inputs) else None
-        known = lookup(value, self.sweep.partial_values)
+        known = lookup(given(node, index), self.sweep.partial_values)
         return int(known.data.ravel()[0]) if known is not None and known.full else None
 
     def array(self, node: ir.Node, index: int) -> Array:

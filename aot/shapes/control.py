@@ -120,14 +120,13 @@ class Control:
     def _misfit(self, node: ir.Node, branch: ir.Graph) -> AotError | None:
         """Type a branch; the error of its nodes against their operands, None if there is none."""
         noted = self._noted()
-        before = [len(n) for n in noted]
         try:
             self.body(node, branch, bounded=True)
         except AotError as last:
-            first = next(iter(self._sweep.errors[before[0] :]), last)
+            first = next(iter(self._sweep.errors[noted[0][1] :]), last)
             if not isinstance(first, ModelError):
                 raise
-            _truncate(noted, before)
+            _truncate(noted)
             return first
         return None
 
@@ -168,14 +167,13 @@ class Control:
 
         body = first.clone(allow_outer_scope_values=True)  # as nobody rewrote it
         noted = self._noted()
-        before = [len(n) for n in noted]
         try:
             return self._alike(node)
         except UnsupportedError:  # of two reasons the second one counts
-            _truncate(noted, before)
+            _truncate(noted)
             if self._is_short(node, body) and self._is_unrolled(node, body):
                 return True
-            _truncate(noted, before)
+            _truncate(noted)
             release_captures(first)
             node.attributes["body"] = ir.AttrGraph("body", body)
             if self._replaced(node, stack_appended(self._containers.steps, node)):
@@ -192,7 +190,6 @@ class Control:
         Tells whether other nodes have taken its place; `body` is its body as nobody rewrote it.
         """
         noted = self._noted()
-        before = [len(n) for n in noted]
         try:
             return self._alike(node, thawed=True)
         except UnsupportedError:
@@ -200,7 +197,7 @@ class Control:
             made = grow_to_bounds(self._dims, self._containers.steps, node, body, most)
             if not self._replaced(node, made):
                 raise
-            _truncate(noted, before)
+            _truncate(noted)
             return True
 
     def _replaced(self, node: ir.Node, made: Sequence[ir.Value]) -> bool:
@@ -214,9 +211,12 @@ class Control:
         if any(self._dims.run_sizes(v) for v in inputs):
             raise refused(node, "takes a tensor whose shape is known at run time only")
 
-    def _noted(self) -> list[list[Any]]:
-        """What an attempt at a body notes beside types: it goes when another one is made."""
-        return [self._sweep.errors, self._dims.checks, self.taken]
+    def _noted(self) -> list[tuple[list[Any], int]]:
+        """What an attempt at a body notes beside types: lists, and their lengths before it.
+
+        What comes to them goes when another attempt is made.
+        """
+        return [(n, len(n)) for n in (self._sweep.errors, self._dims.checks, self.taken)]
 
     def _is_short(self, node: ir.Node, body: ir.Graph) -> bool:
         """Whether to try unrolling a Loop: trips times nodes of its body are at most MOST.
@@ -402,9 +402,9 @@ def _take_scalars(body: ir.Graph) -> None:
             value.shape = ir.Shape(())
 
 
-def _truncate(lists: Sequence[list[Any]], lengths: Sequence[int]) -> None:
+def _truncate(noted: Sequence[tuple[list[Any], int]]) -> None:
     """Take what has come to the lists since they had these lengths."""
-    for own, length in zip(lists, lengths, strict=True):
+    for own, length in noted:
         del own[length:]
 
 

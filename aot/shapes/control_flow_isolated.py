@@ -26,6 +26,7 @@ from aot.ir.graph_nodes import (
     attribute,
     constant,
     dtype_of,
+    given,
     graph_of,
     is_typed,
     operand,
@@ -69,19 +70,15 @@ class Loop:
         self.backward: list[int] = list(attribute(node, "backward") or [])
         """Which of what is scanned, then of what is stacked, is so from the end (0 or 1 each)."""
 
-    def input(self, index: int) -> ir.Value | None:
-        """An input of the node; None where it is absent."""
-        return self.node.inputs[index] if index < len(self.node.inputs) else None
-
     @property
     def trips(self) -> ir.Value | None:
         """How often it runs, where that is not known."""
-        return self.input(0)
+        return given(self.node, 0)
 
     @property
     def start(self) -> ir.Value | None:
         """Whether it runs at all, where that is not known."""
-        return self.input(1)
+        return given(self.node, 1)
 
     @property
     def length(self) -> int | None:

@@ -17,6 +17,7 @@ from aot.ir.dtypes import S8
 from aot.vendor.arguments import Handle
 from aot.vendor.cases import Case, case
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.quantisation import all_hold
 from aot.vendor.quantised_cases import quantised_values
 from aot.vendor.quantised_pair import TFLITE_SHIFTS, QuantisedPair
 from aot.vendor.quantised_pool import QuantisedPool
@@ -127,10 +128,9 @@ class Convolution:
 def product_fits(m: Match, types: tuple[Any, ...]) -> Checks:
     """Checks of every product: of these types, symmetric weights, sums that stay in 32 bits when
     shifted."""
-    conditions = list(QuantisedProduct.checks(m, types))
-    yield from conditions
+    ready = yield from all_hold(QuantisedProduct.checks(m, types))
     yield from QuantisedProduct.weights_symmetric(m)
-    if all(ok for ok, _ in conditions):
+    if ready:
         found = QuantisedProduct.of(m, TFLITE)
         moved = found.largest << np.maximum(scales(found)[1], 0)
         yield moved.max() < 2**31, f"sums that become {moved.max()} (needs less than 2^31)"
@@ -162,9 +162,7 @@ def average_fits(m: Match, types: tuple[Any, ...]) -> Checks:
     Padding never counts; every window covers a position of the image.
     """
     yield from images(m)
-    conditions = list(QuantisedPool.checks(m, types))
-    yield from conditions
-    if all(ok for ok, _ in conditions):
+    if (yield from all_hold(QuantisedPool.checks(m, types))):
         found = QuantisedPool.of(m)
         same = (found.x.s, found.x.z) == (found.y.s, found.y.z)
         yield same, "scale or zero point of the result differ (need to be those of x)"
@@ -280,9 +278,8 @@ def softmax_fits(m: Match) -> Checks:
     """Checks of a softmax of int8 along the last axis, quantised as TensorFlow Lite does: y has
     scale 1/256 and zero point -128; LONGEST_ROW and SCALES keep sums and shifts in range.
     """
-    conditions = [*signed(m.x, "x"), *signed(m.y, "y"), *QuantisedSoftmax.checks(m)]
-    yield from conditions
-    if all(ok for ok, _ in conditions):
+    conditions = (*signed(m.x, "x"), *signed(m.y, "y"), *QuantisedSoftmax.checks(m))
+    if (yield from all_hold(conditions)):
         found = QuantisedSoftmax.of(m, TFLITE)
         step, row = float(found.x.s), m.x.shape[found.axis]
         yield found.tflite, f"scale {found.y.s:g}, zero point {found.y.z} (needs 1/256 and -128)"

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, S8, S32, U8
-from aot.ir.graph_nodes import shape_of
+from aot.ir.graph_nodes import given, shape_of
 from aot.ir.value_traits import Quantises
 from aot.normalise.decompose import INT32, Body, decompose
 from aot.ops.broadcast import collapses
@@ -22,7 +22,7 @@ from aot.ops.quantised.shapes import QConv, padded, round_up
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.products import multiplied
-from aot.shapes.dynamic.rules import dynamic, given, needed
+from aot.shapes.dynamic.rules import dynamic, needed
 from aot.shapes.operands import Shape, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import PartialValues
 from aot.vendor import (

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from math import prod
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import shape_of
+from aot.ir.graph_nodes import given, shape_of
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import fit_inputs, meet, require_equal
-from aot.shapes.dynamic.rules import given, needed, pass_on, zero_point
+from aot.shapes.dynamic.rules import needed, pass_on, zero_point
 
 APART = "multiplies along dimensions that may differ at run time"
 

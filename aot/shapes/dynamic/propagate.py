@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import attribute, original_name, shape_of
+from aot.ir.graph_nodes import attribute, given, original_name, shape_of
 from aot.ir.node_traits import axes_of
 from aot.ir.operators import (
     Along,
@@ -26,7 +26,7 @@ from aot.ir.operators import (
 )
 from aot.shapes.dynamic.dims import Axes, DynamicDims, axis_of, constant_ints, refused
 from aot.shapes.dynamic.equality_constraints import fit_inputs, meet, require_equal
-from aot.shapes.dynamic.rules import Rule, dynamic, given, needed, number_of, pass_on
+from aot.shapes.dynamic.rules import Rule, dynamic, needed, number_of, pass_on
 from aot.shapes.dynamic.windows import windowed
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import dtype_of, original_name, shape_of
+from aot.ir.graph_nodes import dtype_of, given, original_name, shape_of
 from aot.ir.operators import DataSized, Interface, SizedBy, trait_of
 from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, no_bound, refused
 from aot.shapes.evaluate import Invalid
@@ -34,11 +34,6 @@ of a result (`is_sized_by_data`). Raises UnsupportedError where it has no answer
 def is_sized_by_data(node: ir.Node) -> bool:
     """Whether elements of its operands decide how large the results of the node are."""
     return trait_of(node, DataSized) is not None or trait_of(node, SizedBy) is not None
-
-
-def given(node: ir.Node, index: int) -> ir.Value | None:
-    """Input `index`, None if it is absent."""
-    return node.inputs[index] if index < len(node.inputs) else None
 
 
 def needed(node: ir.Node, index: int) -> ir.Value:
