@@ -215,9 +215,9 @@ AOT_INLINE float aot_vlane(aot_vf v, int i) {
 #define AOT_VKEEP(v) ((void)(v))
 #define AOT_VAGAIN ((void)0)
 #endif
-/* For clang's scheduler: loads below AOT_VORDER stay below it. Brought forward they take registers
- * of the accumulators, which then go through memory in every step (half the speed). */
-#if AOT_VLEN > 1 && defined(__clang__)
+/* For clang's scheduler on x86: loads below AOT_VORDER stay below it. Brought forward they take
+ * registers of the accumulators, which then go through memory in every step (half the speed). */
+#if AOT_VLEN >= 8 && defined(__clang__)
 #define AOT_VORDER __asm__ volatile("" : : : "memory")
 #else
 #define AOT_VORDER ((void)0)
