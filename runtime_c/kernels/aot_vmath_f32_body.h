@@ -174,32 +174,34 @@ AOT_INLINE AOT_VM_F AOT_VM(gelu)(AOT_VM_F x) {
     return AOT_VM(select)(AOT_VM(lt)(x, AOT_VM(set1)(0.0F)), x * e, x - m * e);
 }
 
-/* x / (1 + 2^u): a zero for u from 127.5 on, NaN for x = -infinity there. */
-AOT_INLINE AOT_VM_F AOT_VM(over_exp2)(AOT_VM_F x, AOT_VM_F u) {
+/* x / (1 + exp(z)): a zero for z from 88.4 on, NaN for x = -infinity there. */
+AOT_INLINE AOT_VM_F AOT_VM(over_exp)(AOT_VM_F x, AOT_VM_F z) {
     /* The exponent field of 2^n are the low bits of t: 0 of zero, 255 of infinity. */
     const float magic = AOT_VM_MAGIC + 127.0F;
-    AOT_VM_F t, p;
-    u = AOT_VM(max)(AOT_VM(set1)(-127.0F), AOT_VM(min)(AOT_VM(set1)(128.0F), u));
-    t = u + magic;
-    u = u - (t - magic);
-    /* 2^u on -1/2..1/2, error 2^-23. */
-    p = 0.0013269406F * u + 0.009671294F;
-    p = p * u + 0.055507112F;
-    p = p * u + 0.24022247F;
-    p = p * u + 0.693147F;
-    p = p * u + 1.0F;
+    const AOT_VM_F bottom = AOT_VM(set1)(-88.0F), top = AOT_VM(set1)(88.7F);
+    AOT_VM_F r = AOT_VM(max)(bottom, AOT_VM(min)(top, z)), t = r * 1.44269504F + magic, p;
+    const AOT_VM_F n = t - magic;
+    r = r - n * 0.693359375F;
+    r = r - n * -2.12194440e-4F;
+    /* As in exp_parts. */
+    p = 0.00138189388F * r + 0.00836870354F;
+    p = p * r + 0.0416682884F;
+    p = p * r + 0.166665211F;
+    p = p * r + 0.49999994F;
+    p = p * r + 1.0F;
+    p = p * r + 1.0F;
     t = AOT_VM(frombits)((AOT_VM_I)((AOT_VM_U)AOT_VM(bits)(t) << 23));
     return x / (1.0F + p * t);
 }
 
-/* x / (1 + exp(-a * x)): errs by 2^-23 and 2^-24 |a * x|. */
+/* x / (1 + exp(-a * x)). */
 AOT_INLINE AOT_VM_F AOT_VM(silu)(AOT_VM_F x, AOT_VM_F a) {
-    return AOT_VM(over_exp2)(x, x * (a * -1.44269504F));
+    return AOT_VM(over_exp)(x, x * -a);
 }
 
 /* x * (1 + tanh(v)) / 2 = x / (1 + exp(-2 v)). */
 AOT_INLINE AOT_VM_F AOT_VM(gelu_tanh)(AOT_VM_F x) {
-    return AOT_VM(over_exp2)(x, x * (-2.3022082F - 0.10294324F * (x * x)));
+    return AOT_VM(over_exp)(x, x * (-1.59576912F - 0.0713548162F * (x * x)));
 }
 
 /* x * tanh(softplus(x)) = x * n / (n + 2), n = e^x (e^x + 2). */

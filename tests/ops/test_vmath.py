@@ -112,21 +112,26 @@ def test_ulp(vlen, contract, tmp_path):
             assert same.all(), f"{name}: lane and scalar differ at {x[~same][:3]}"
 
 
+# The call, z of x / (1 + exp(-z)), and how many roundings of z there are.
 SMOOTH = {
-    "silu": ("aot_{}silu({}, aot_{}set1(1.0F))", lambda x: x),
-    "gelu_tanh": ("aot_{}gelu_tanh({})", lambda x: math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)),
+    "silu": ("aot_{}silu({}, aot_{}set1(1.0F))", lambda x: x, 0),
+    "gelu_tanh": (
+        "aot_{}gelu_tanh({})",
+        lambda x: math.sqrt(8 / math.pi) * (x + 0.044715 * x**3),
+        4,
+    ),
 }
 
 
 @pytest.mark.parametrize("vlen", [1, 4, 8, 16])
 def test_smooth_activations(vlen, tmp_path):
-    """x / (1 + exp(-z)) errs by some units in the last place and by the rounding of z, which is
-    relative to z; below 2^-126 it is zero.
+    """x / (1 + exp(-z)) errs by 2.5 units in the last place and by the roundings of z, which are
+    relative to z; below 88.3 times 2^-127.5 it is zero.
     """
     if not runnable(vlen):
         pytest.skip(f"this CPU has no vectors of {vlen} floats")
     text = ['#include "aot_vmath_f32.h"', "#include <stddef.h>"]
-    for name, (call_of, _) in SMOOTH.items():
+    for name, (call_of, *_) in SMOOTH.items():
         vector = call_of.format("v", "aot_vload(x + i)", "v")
         scalar = call_of.format("s", "x[i]", "s")
         text.append(
@@ -136,16 +141,16 @@ def test_smooth_activations(vlen, tmp_path):
             f" ++i) y[i] = {scalar}; }}"
         )
     lib, x = compiled("\n".join(text), tmp_path, vlen, "off"), sweep()
-    for name, (_, gate) in SMOOTH.items():
+    for name, (_, gate, roundings) in SMOOTH.items():
         with np.errstate(all="ignore"):
             wide = x.astype(np.float64)
             z = gate(wide)
             want = np.where(z < -800, wide * 0.0, wide / (1 + np.exp(-np.maximum(z, -800))))
-            allowed = np.abs(want) * (2**-22 + 2**-22 * np.minimum(np.abs(z), 128)) + 2**-118
-            apart = np.abs(call(lib, f"v_{name}", x) - want)
         got, twin = call(lib, f"v_{name}", x), call(lib, f"s_{name}", x)
-        right = (apart <= allowed) | (got == want.astype(np.float32))
-        right |= np.isnan(got) & np.isnan(want)
+        apart = ulps(got, want)
+        right = apart <= 2.5 + roundings * np.nan_to_num(np.minimum(np.abs(z), 128))
+        right |= (z < -88.3) & (np.abs(got) <= 88.3 * 2**-127.5)
+        print(f"V={vlen} {name}: {apart[np.abs(z) < 88].max():.3f} ULP")
         assert right.all(), f"{name}({x[~right][0]!r}) = {got[~right][0]!r}"
         same = (twin.view(np.int32) == got.view(np.int32)) | (np.isnan(twin) & np.isnan(got))
         assert same.all(), f"{name}: lane and scalar differ at {x[~same][:3]}"
