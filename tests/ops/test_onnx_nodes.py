@@ -5,6 +5,8 @@ A run of the tests takes a third of them; AOT_FULL=1 takes all.
 """
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import harness
@@ -13,6 +15,8 @@ import onnx
 import pytest
 from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
+
+from aot.vendor import Pattern
 
 FAMILIES = ("unary", "clip", "binary", "power", "variadic", "logic", "reduce", "softmax", "norm")
 #: Operators whose inputs after the first are constants in real models and must be here.
@@ -24,7 +28,15 @@ REFUSED = ("float16", "string", "training_mode")
 def operators() -> set[str]:
     """Operators that this test's families declare."""
     found = harness.load_all().patterns
-    return {p.name for p in found if p._lower.__module__.split(".")[-1] in FAMILIES}
+    return {p.name for p in found if lowering_of(p).__module__.split(".")[-1] in FAMILIES}
+
+
+def lowering_of(pattern: Pattern) -> Callable[..., object]:
+    """The function that records a pattern's calls, without arguments that were given to it."""
+    found = pattern._lower
+    while isinstance(found, partial):
+        found = found.func
+    return found
 
 
 def jobs() -> list[harness.Job]:

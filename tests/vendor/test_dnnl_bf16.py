@@ -23,7 +23,7 @@ from aot.errors import AotError
 from aot.options import Options
 from aot.target import load_target
 from aot.tools.run import execute, open_out
-from aot.vendor.dnnl import backend, int8_products, recurrent
+from aot.vendor.dnnl import backend
 from aot.vendor.pattern import all_ops
 from graphs import model
 
@@ -94,7 +94,9 @@ WITHOUT_CASE = {"transpose", "concat", "round"}
 def test_every_pattern_has_a_case(chunks: list[merged.Chunk]) -> None:
     taken = {t for _, parts, _ in chunks for part in parts for t in part.taken}
     own = {
-        p.name for p in backend.patterns if p.name not in {*vars(int8_products), *vars(recurrent)}
+        p.name
+        for p in backend.patterns
+        if p.name not in ("lstm", "gru") and not p.name.startswith("q")
     }
     assert own - taken == WITHOUT_CASE
 
