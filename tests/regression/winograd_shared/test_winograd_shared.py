@@ -14,7 +14,7 @@ import graphs
 SHAPES = {"a": (40, 96, 3, 5), "b": (64, 40, 5, 5)}
 
 
-def test_the_bits_of_one_thread(tmp_path: Path) -> None:
+def test_the_bits_of_a_bundle_without_threads(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     weights = {
         k: (rng.standard_normal(s) / np.prod(s[1:]) ** 0.5).astype(np.float32)
