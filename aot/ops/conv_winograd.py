@@ -19,7 +19,7 @@ from aot.vendor.activations import NO_ACT, Act
 EXACT_PRODUCTS = 576
 # How much more than one sum of all products Winograd's algorithm errs, by the points of an axis and
 # the windows that are longer than 1: the root mean square of the errors of 48 channels of rectified
-# normal values. onnxruntime errs about 0.6 times as much as one sum.
+# normal values, simulated in NumPy.
 ERRORS: Mapping[tuple[int, tuple[int, ...]], float] = {
     (4, (3,)): 0.8,
     (4, (3, 3)): 0.6,
@@ -31,7 +31,7 @@ ERRORS: Mapping[tuple[int, tuple[int, ...]], float] = {
     (6, (5, 5)): 1.3,
     (8, (3,)): 2.5,
     (8, (5,)): 2.2,
-    (8, (7,)): 1.9,
+    (8, (7,)): 1.95,
     (8, (3, 3)): 8.3,
     (8, (3, 5)): 6.0,
     (8, (3, 7)): 6.3,
@@ -40,7 +40,7 @@ ERRORS: Mapping[tuple[int, tuple[int, ...]], float] = {
     (8, (7, 7)): 4.5,
 }
 # Greater errors than these are not accepted in first layers, in others, and with `--accuracy fast`.
-FIRST_ERROR, ERROR, ANY_ERROR = 0.8, 1.9, math.inf
+FIRST_ERROR, ERROR, ANY_ERROR = 0.8, 1.95, math.inf
 STRIDED = 5  # the points of a 3 x 3 window with stride 2
 SCRATCH = 1 << 19  # bytes: what a block of tiles may take (it lives in L2)
 
@@ -108,8 +108,7 @@ def choice(
 
     Costs in cycles: register tiles, transforms (6 per vector), and the time that weights which are
     not in a cache take to arrive (8 bytes per cycle) and `price` cycles for each byte of them; more
-    points have more weights. The time keeps ResNet-50's at 133 instead of 201 MB, as fast within
-    1 %. The direct kernel takes `products` of its estimate.
+    points have more weights. The time keeps ResNet-50's at 163 instead of 205 MB. The direct kernel takes `products` of its estimate.
     """
     planes, vecs = ceil_div(conv.ic, vlen), ceil_div(conv.oc, vlen)
 
