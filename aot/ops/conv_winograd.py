@@ -108,7 +108,9 @@ def choice(
 
     Costs in cycles: register tiles, transforms (6 per vector), and the time that weights which are
     not in a cache take to arrive (8 bytes per cycle) and `price` cycles for each byte of them; more
-    points have more weights. The time keeps ResNet-50's at 163 instead of 205 MB. The direct kernel takes `products` of its estimate.
+    points have more weights. The time keeps ResNet-50's at 163 instead of 205 MB.
+
+    The direct kernel takes `products` of its estimate.
     """
     planes, vecs = ceil_div(conv.ic, vlen), ceil_div(conv.oc, vlen)
 
