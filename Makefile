@@ -6,7 +6,7 @@ PYTHON ?= python3
 # What the product needs, and what only its tests need (other compilers, sanitizers, C formatting).
 APT_RUN  := gcc libc6-dev make cmake python3-venv \
   gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm
-APT_TEST := g++ abigail-tools zsh fish clang tcc libclang-rt-14-dev llvm git libdnnl-dev libopenblas-dev \
+APT_TEST := g++ ninja-build abigail-tools zsh fish clang tcc libclang-rt-14-dev llvm git libdnnl-dev libopenblas-dev \
   libxnnpack-dev libpthreadpool-dev \
   qemu-system-misc qemu-user \
   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross \
@@ -50,8 +50,9 @@ $(VENV)/.test: $(VENV)/.run extras/pyproject.toml
 demo: $(VENV)/.run ## the digits model on this machine, and in int8 on an emulated Cortex-M4
 	@$(PY) examples/digits/demo.py
 
+# One worker more than cores: each waits for programs and the disk a tenth of its time.
 test: $(VENV)/.test ## install what the tests need and run them
-	$(PY) -m pytest -n $(JOBS)
+	$(PY) -m pytest -n $$(($(JOBS) + 1))
 
 # Python alone but for one network that tests/cli compiles, builds and runs. The folders are named, for
 # collecting all tests takes longer than running these.
