@@ -19,28 +19,29 @@ from aot.vendor.activations import NO_ACT, Act
 EXACT_PRODUCTS = 576
 # How much more than one sum of all products Winograd's algorithm errs, by the points of an axis and
 # the windows that are longer than 1: the root mean square of the errors of 48 channels of rectified
-# normal values, simulated in NumPy.
+# normal values, as `python tests/ops/test_winograd_errors.py` measures it.
 ERRORS: Mapping[tuple[int, tuple[int, ...]], float] = {
-    (4, (3,)): 0.8,
-    (4, (3, 3)): 0.6,
-    (5, (3, 3)): 0.7,  # with stride 2
-    (6, (3,)): 1.2,
-    (6, (5,)): 1.1,
-    (6, (3, 3)): 1.8,
-    (6, (3, 5)): 1.4,
-    (6, (5, 5)): 1.3,
-    (8, (3,)): 2.5,
-    (8, (5,)): 2.2,
-    (8, (7,)): 1.95,
-    (8, (3, 3)): 8.3,
-    (8, (3, 5)): 6.0,
-    (8, (3, 7)): 6.3,
-    (8, (5, 5)): 4.9,
-    (8, (5, 7)): 4.6,
-    (8, (7, 7)): 4.5,
+    (4, (3,)): 0.77,
+    (4, (3, 3)): 0.66,
+    (5, (3, 3)): 0.61,  # with stride 2
+    (6, (3,)): 1.44,
+    (6, (5,)): 1.13,
+    (6, (3, 3)): 1.82,
+    (6, (3, 5)): 1.59,
+    (6, (5, 5)): 1.18,
+    (8, (3,)): 2.42,
+    (8, (5,)): 1.88,
+    (8, (7,)): 1.75,
+    (8, (3, 3)): 6.59,
+    (8, (3, 5)): 4.95,
+    (8, (3, 7)): 4.67,
+    (8, (5, 5)): 3.73,
+    (8, (5, 7)): 3.54,
+    (8, (7, 7)): 3.60,
 }
-# Greater errors than these are not accepted in first layers, in others, and with `--accuracy fast`.
-FIRST_ERROR, ERROR, ANY_ERROR = 0.8, 1.95, math.inf
+# Greater errors than these are not accepted in first layers, in others (the error of F(4,3)), and
+# with `--accuracy fast`.
+FIRST_ERROR, ERROR, ANY_ERROR = 0.8, ERRORS[6, (3, 3)], math.inf
 STRIDED = 5  # the points of a 3 x 3 window with stride 2
 SCRATCH = 1 << 19  # bytes: what a block of tiles may take (it lives in L2)
 

@@ -9,9 +9,8 @@
  *
  * The points are 0, infinity and 1, -1 (T = 4), A, -A, B, -B (T = 6: they err half as much as 1,
  * -1, 2, -2, and their powers are exact), 1, -1, 2, -2, 1/2, -1/2 (T = 8). AOT_WINOGRAD_RUN
- * channels are summed up at a time. With windows of 3x3, T = 4 then errs as much as the direct
- * kernel, T = 6 three times, T = 8 thirteen times as much; larger windows and those of one axis err
- * less (aot/ops/conv_winograd.py has the figures).
+ * channels are summed up at a time, with T = 8 half as many, for what its sums round is magnified
+ * most. aot/ops/conv_winograd.py has the errors beside those of a plain sum.
  *
  * V = AOT_VLEN. x, y, r, bias as in aot_conv_f32_blocked.h; w one panel per group of O vectors of
  * output channels: [TH * TW][ic][O * V], the transformed weights; those of a sum follow each other.
@@ -33,7 +32,7 @@
 #define AOT_WINOGRAD_B 1.5F
 #define AOT_WINOGRAD_A2 (AOT_WINOGRAD_A * AOT_WINOGRAD_A)
 #define AOT_WINOGRAD_B2 (AOT_WINOGRAD_B * AOT_WINOGRAD_B)
-#define AOT_WINOGRAD_RUN 32
+#define AOT_WINOGRAD_RUN(T) ((T) == 8 ? 16 : 32)
 /* Outputs of a tile along an axis with T points and a window of K. */
 #define AOT_WINOGRAD_M(T, K) ((T) == 5 ? 2 : (T) - (K) + 1)
 
@@ -346,7 +345,7 @@ AOT_INLINE void aot_winograd_f32_blocked(float *y, const float *x, const float *
     j.na = 1;
     j.nb = 1;
     j.kc = p->ic;
-    j.run = AOT_WINOGRAD_RUN;
+    j.run = AOT_WINOGRAD_RUN(T);
     j.kblk = AOT_VLEN == 1 ? p->ic : AOT_VLEN;
     j.xstep = (ptrdiff_t)p->tiles * AOT_VLEN;
     j.y_pixel = AOT_VLEN;
