@@ -67,11 +67,6 @@ def table_of(plan: Plan) -> Table:
     return Table(tuple(p // unit for p in places), unit, first)
 
 
-def segment_name(program: Program, index: int) -> str:
-    """The function that makes the rows of a segment."""
-    return f"{program.name}_rows{index}"
-
-
 def declarations(program: Program) -> str:
     """What the file with all calls knows of segments."""
     heads = [_head(program, i, ";", "AOT_HIDDEN ") for i in range(len(program.segments))]
@@ -91,7 +86,7 @@ def _head(program: Program, index: int, tail: str, before: str = "") -> str:
     """The head of the C function of segment `index`; `tail` follows it and `before` precedes it."""
     passed = row_arguments(program, program, index)
     result = "aot_status" if has_status(program, index) else "void"
-    name = f"{before}{result} {segment_name(program, index)}"
+    name = f"{before}{result} {program.name}_rows{index}"
     return ctext.call(name, [PARAMETERS[a] for a in passed], tail)
 
 

@@ -77,7 +77,10 @@ def _check_pushed(program: Program) -> None:
     in order.
     """
     readers = {
-        i for i, c in enumerate(program.calls) for a in c.pointers() if _is_pushed(program, a)
+        i
+        for i, c in enumerate(program.calls)
+        for a in c.pointers()
+        if _root(program, a.tensor).name == program.pushed
     }
     rowwise = program.calls[0].rowwise
     window = rowwise.window if rowwise else None
@@ -85,10 +88,6 @@ def _check_pushed(program: Program) -> None:
     inside = program.segments and program.segments[0].first == 0
     if program.pushed and not (readers == {0} and plain and inside):
         raise InternalError(f"{program.pushed} is pushed and needed as a whole")
-
-
-def _is_pushed(program: Program, arg: Arg) -> bool:
-    return _root(program, arg.tensor).name == program.pushed
 
 
 def _root(program: Program, name: str) -> Tensor:

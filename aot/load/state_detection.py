@@ -57,12 +57,9 @@ def _named(source: str, result: str) -> int:
 
 def sounds_like_state(name: str) -> bool:
     """Whether the name of an input is one that states have."""
-    return bool(_WORDS.search(_spaced(name)))
-
-
-def _spaced(name: str) -> str:
-    """A name in camel case with underscores: "stateN" becomes "state_n"."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    # A name in camel case gets underscores: "stateN" becomes "state_n".
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return bool(_WORDS.search(spaced))
 
 
 def _recurring(graph: onnx.GraphProto, source: str) -> set[str]:

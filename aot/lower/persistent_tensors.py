@@ -34,18 +34,13 @@ Fill = Callable[[Recorder, str, ValueRef], None]
 BOARD_ALIGN, BOARD_CONST_ALIGN = 16, 8
 
 
-def io_of(options: Options, target: Target) -> str:
-    """Where inputs and outputs live: as asked, else the arena on boards, the caller's on hosts."""
-    return options.io or ("arena" if target.board or options.push else "caller")
-
-
 def place_io(program: Program, target: Target, options: Options) -> Program:
     """`program` with its inputs and outputs where they belong, aligned as the target needs.
 
     A lowering sees inputs and outputs as the caller's; in the arena they are temporaries that the
     planner keeps apart, and may put results in the place of inputs that are no longer needed.
     """
-    io = io_of(options, target)
+    io = options.io or ("arena" if target.board or options.push else "caller")
     tensors: Mapping[str, Tensor] = program.tensors
     own = {*program.kept, *((*program.inputs, *program.outputs) if io == "arena" else ())}
     tensors = {n: replace(t, role=Role.TEMP) if n in own else t for n, t in tensors.items()}

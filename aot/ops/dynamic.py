@@ -71,13 +71,9 @@ nms = op(
 )
 
 
-def few_axes(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks that x has no more axes than the kernels' parameters have room for."""
-    yield m.x.rank <= MOST_AXES, f"rank {m.x.rank} (at most {MOST_AXES})"
-
-
+# The kernels' parameters have room for so many axes.
 for _pattern in (nonzero, compact, cut):
-    _pattern.check(few_axes)
+    _pattern.check(lambda m: [(m.x.rank <= MOST_AXES, f"rank {m.x.rank} (at most {MOST_AXES})")])
 
 
 def _eight(values: Sequence[int]) -> tuple[int, ...]:

@@ -3,21 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import Array, attribute, dtype_of, shape_of
+from aot.ir.graph_nodes import attribute, dtype_of, shape_of
 from aot.ir.operators import AxisOf, DataSized, Exact, operator
 from aot.normalise.decompose import Body, decompose
 from aot.shapes.cures import Role, Sizing, always, as_data, sizings
-
-
-def _sorts(node: ir.Node, _inputs: Sequence[Array | None]) -> bool:
-    """Whether Unique sorts, as onnx.reference does where only the values are asked for."""
-    return bool(attribute(node, "sorted", 1))
-
 
 COUNTS = DataSized(counts=True)
 
@@ -26,7 +17,9 @@ operator("NonMaxSuppression", "boxes scores most? iou? threshold?", traits=[COUN
 operator("NonZero", "x", traits=[Exact(), COUNTS])
 operator("StringSplit", "x", traits=[COUNTS])
 operator("Tokenizer", "x", domain="com.microsoft", traits=[COUNTS])
-operator("Unique", "x", traits=[Exact(when=_sorts), COUNTS])
+# onnx.reference always sorts where only the values are asked for.
+_SORTED = Exact(when=lambda node, _: bool(attribute(node, "sorted", 1)))
+operator("Unique", "x", traits=[_SORTED, COUNTS])
 for _name, _operands in (
     ("CenterCropPad", "x shape"),
     ("EyeLike", "x"),

@@ -284,9 +284,8 @@ def gemm_kernel(c: Recorder, m: Match) -> None:
 # -- fused forms ------------------------------------------------------------------------------
 
 
-def fused_fits(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks that one kernel with packed weights computes the whole match."""
-    yield packed(m, m.product), "needs constant float32 weights, a bias, at most one residual"
+#: The reason why no kernel with packed weights computes a whole match.
+NOT_PACKED = "needs constant float32 weights, a bias, at most one residual"
 
 
 def fused_case(graph: OpPat) -> Iterator[Case]:
@@ -309,7 +308,7 @@ for _name, _graph in (
     fuse(
         _name,
         _graph,
-        fused_fits,
+        lambda m: [(packed(m, m.product), NOT_PACKED)],
         record=lambda c, m, act: record_packed(c, m, m.product, act),
         case_of=fused_case,
     )

@@ -38,11 +38,6 @@ def fits(m: Match) -> Iterator[tuple[bool, str]]:
     yield from folds(m)
 
 
-def to_columns(c: Recorder, m: Match) -> None:
-    """Record the product of n columns."""
-    record_views(c, m, size=m.n, sized=COLUMNS)
-
-
 def to_summands(c: Recorder, m: Match) -> None:
     """Record the filling of a, in place where nothing else reads a, and the product of n rows."""
     outer, axis, inner = split_at(m.a.shape, m.a.rank - 1)
@@ -70,7 +65,11 @@ _SUMMANDS = OP.MatMul(
 )
 for _name, _graph, _lower in (
     # n columns have a meaning; the others become 0.
-    ("matmul_columns", OP.FillPadding(_PRODUCT, _N, _FILL, **_FILLED), to_columns),
+    (
+        "matmul_columns",
+        OP.FillPadding(_PRODUCT, _N, _FILL, **_FILLED),
+        lambda c, m: record_views(c, m, size=m.n, sized=COLUMNS),
+    ),
     ("matmul_summands", _SUMMANDS, to_summands),
     ("matmul_summands_ty", OP.Transpose(_SUMMANDS, _outputs=["ty"]), to_summands),
 ):

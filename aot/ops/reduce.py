@@ -334,13 +334,13 @@ for _name in KINDS:
             yield case(f32(2, 0, 3), i64(1), const=(1,))
 
 
-def selects_first(node: ir.Node) -> bool:
-    """Whether the first of equal elements counts, so that more of them behind change nothing."""
-    return not attribute(node, "select_last_index", 0)
-
-
 for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
-    _first = Reduces(math.inf if _min else -math.inf, "axis", when=selects_first)
+    # Where the first of equal elements counts, more of them behind it change nothing.
+    _first = Reduces(
+        math.inf if _min else -math.inf,
+        "axis",
+        when=lambda node: not attribute(node, "select_last_index", 0),
+    )
     _exact: list[Trait] = [Exact(rounds_once=True), _first, Compares()]
     _arg = op(
         _name,

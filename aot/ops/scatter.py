@@ -31,16 +31,13 @@ TYPES: tuple[DType | None, ...] = (None, F32, F64, S32, S64)
 sizings("ScatterElements ScatterND")(Sizing(data=2))
 
 
-def _keeps_nan(node: ir.Node, _inputs: object) -> bool:
-    """Whether onnx.reference loses no NaN: the extremes of ScatterElements do."""
-    return attribute(node, "reduction", "none") not in ("max", "min")
-
-
+# onnx.reference loses a NaN among the extremes of ScatterElements.
+_KEEPS_NAN = Exact(when=lambda node, _: attribute(node, "reduction", "none") not in ("max", "min"))
 REDUCTION = OneOf("none add mul max min", "none")
 scatter_elements = op(
     "ScatterElements",
     "x indices updates",
-    traits=[Indexes("indices", "x"), Exact(when=_keeps_nan)],
+    traits=[Indexes("indices", "x"), _KEEPS_NAN],
     axis=AxisOf("x", 0),
     reduction=REDUCTION,
     rules=[checks.by(element_indices)],

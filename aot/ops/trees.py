@@ -194,13 +194,13 @@ def older_forest(m: Match) -> Forest:
     inner = [i for i, mode in enumerate(m.nodes_modes) if mode != "LEAF"]
     leaf = [i for i, mode in enumerate(m.nodes_modes) if mode == "LEAF"]
     place = {keys[i]: k for k, i in enumerate(inner)} | {keys[i]: ~k for k, i in enumerate(leaf)}
-    nexts = []
-    for ids in (m.nodes_truenodeids, m.nodes_falsenodeids):
+    nexts, ends = [], (m.nodes_truenodeids, m.nodes_falsenodeids)
+    for ids in ends:
         wanted = [(m.nodes_treeids[i], ids[i]) for i in inner]
         if any(k not in place for k in wanted):
             return _no("a node that does not exist is named")
         nexts.append(np.array([place[k] for k in wanted], np.int64))
-    named = {(m.nodes_treeids[i], n) for i in inner for n in _children(m, i)}
+    named = {(m.nodes_treeids[i], ids[i]) for ids in ends for i in inner}
     roots: dict[int, int] = {}
     for key in keys:  # others that nobody names are never reached, as in onnxruntime
         if key not in named:
@@ -221,11 +221,6 @@ def older_forest(m: Match) -> Forest:
         _NONE,
         keys=tuple(keys[i] for i in inner),
     )
-
-
-def _children(m: Match, index: int) -> tuple[int, int]:
-    """The numbers of both successors of entry `index` in the lists of nodes."""
-    return m.nodes_truenodeids[index], m.nodes_falsenodeids[index]
 
 
 def _ends(forest: Forest) -> tuple[bool, str]:

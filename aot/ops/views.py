@@ -27,7 +27,7 @@ from aot.shapes.operands import lists, operands_fit
 from aot.shapes.partial_values import PartialValues, lookup
 from aot.shapes.reference import Inputs
 from aot.shapes.types import Type
-from aot.vendor import Match, Pattern, Recorder
+from aot.vendor import Match
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import follow
 
@@ -160,18 +160,8 @@ def keeps_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str,
     return {"x": layout, "y": layout}
 
 
-def to_view(c: Recorder, m: Match) -> None:
-    """Record y as a view of x: no byte moves."""
-    c.view(m.y, m.x)
-
-
-def _declare(pattern: Pattern) -> None:
-    """Let the pattern be lowered as a view."""
-    pattern.lower(to_view)
-
-
 for _pattern in (reshape, squeeze, unsqueeze, flatten, hand_on, bit_cast):
-    _declare(_pattern)
+    _pattern.lower(lambda c, m: c.view(m.y, m.x))
 for _pattern in (reshape, squeeze, unsqueeze, flatten, hand_on):
     _pattern.packed = True
 for _pattern in (reshape, squeeze, unsqueeze):

@@ -278,12 +278,8 @@ def beam(graph: ColouredGraph, width: int, limit: int) -> State | None:
                     new = graph.step(state, c)
                     if new.bound < limit and new.left not in found:
                         found[new.left] = new
-        layer = sorted(found.values(), key=_promise)[:width]
+        layer = sorted(found.values(), key=lambda s: (s.bound, s.left.bit_count(), s.left))[:width]
     return None
-
-
-def _promise(state: State) -> tuple[int, int, int]:
-    return state.bound, state.left.bit_count(), state.left
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ class RuntimeReference(_Loaded):
         options.intra_op_num_threads = 1
         options.log_severity_level = 4
         try:
-            source = _exposed(model, extra, folder) if extra else model
+            source = saved(_expose(onnx.load(str(model)), extra), folder) if extra else model
             read = ort.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise _Refused(_first_line(error)) from error
@@ -191,11 +191,6 @@ def _expose(proto: onnx.ModelProto, extra: Sequence[str]) -> onnx.ModelProto:
         if name in produced and name not in have:
             proto.graph.output.append(onnx.ValueInfoProto(name=name))
     return proto
-
-
-def _exposed(model: Path, extra: Sequence[str], folder: Path) -> Path:
-    """A copy of the model in `folder` that has the values `extra` as outputs."""
-    return saved(_expose(onnx.load(str(model)), extra), folder)
 
 
 def saved(proto: onnx.ModelProto, folder: Path) -> Path:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,12 @@ from aot.tools.layerwise import (
 from aot.tools.levelwise import compare_levels
 from aot.tools.record import file_digest, options_of
 from aot.tools.reference import CannotRun, Reference, compiled_part, open_reference
-from aot.tools.regionwise import build_portable, compare_regions
+from aot.tools.regionwise import INSIDE, build_portable, compare_regions
 from aot.tools.run import Built, Spec, execute, stream
 from aot.tools.samples import random_samples, read_samples
 from aot.tools.unrounded import Unrounded, rounded
 from aot.tools.value_conversion import Converted
 
-#: Values inside the network are compared at this many times the tolerance of its outputs.
-INSIDE = 10.0
 Progress = Callable[[str], None]
 
 
@@ -421,7 +420,7 @@ class _Comparison:
     def nodes(self, values: Mapping[tuple[int, int], str]) -> list[Difference]:
         """Every value a call leaves, against the reference's value of the same name."""
         theirs = self._references(sorted(set(values.values())))
-        found = []
+        found, judge = [], partial(self._difference, slack=INSIDE)
         with scratch(self.built.out) as folder:
             execute(self.built, self.sample.inputs, Path(folder))
             for key, file in dumped(Path(folder)):
@@ -433,12 +432,8 @@ class _Comparison:
                 spec = Spec(value, tuple(wrote["shape"]), wrote["dtype"])
                 array = stored_array(file.read_bytes(), spec, wrote["layout"])
                 array = _inside(array, np.shape(theirs[value]))
-                found += self._settled(spec, array, theirs[value], self._loose)
+                found += self._settled(spec, array, theirs[value], judge)
         return found
-
-    def _loose(self, spec: Spec, ours: Array, expected: Array, note: str = "") -> Difference:
-        """A value inside the network."""
-        return self._difference(spec, ours, expected, note, INSIDE)
 
     def _settled(
         self,

@@ -57,7 +57,8 @@ class Pattern:
     `attrs` are attributes of the root with their defaults (what `m.axis` gives); `outputs` names
     the root's outputs; `priority` breaks ties between patterns of equal size (larger first);
     `header` is the C header of its kernels ("" = one per kernel), looked for in `folder` first;
-    `packed` says that it knows elements of less than a byte: nobody else is shown them.
+    `packed` says that it knows elements of less than a byte: nobody else is shown them;
+    `inference` is what `infer` was given, `region_lowering` lowers the backend's regions as wholes.
     """
 
     name: str
@@ -74,8 +75,8 @@ class Pattern:
     _layouts: LayoutRule | None = None
     _cases: list[Cases] = field(default_factory=list)
     _cost: Callable[[Match], float] | None = None
-    _infer: Infer | None = None
-    _region: RegionLowering | None = None
+    inference: Infer | None = None
+    region_lowering: RegionLowering | None = None
     _declared: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     _becomes: Rewriting | None = None
     _space: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -116,7 +117,7 @@ class Pattern:
 
         The function gets (node, inputs) and returns (shape, dtype) per output.
         """
-        self._infer = function
+        self.inference = function
         return function
 
     def becomes(self, function: Rewriting) -> Rewriting:
@@ -157,11 +158,6 @@ class Pattern:
             name = self.name + "".join(f"[{k}={v}]" for k, v in point.items())
             made.append(replace(self, name=name, attrs={**self.attrs, **point}, _space={}))
         return made
-
-    @property
-    def inference(self) -> Infer | None:
-        """The function that was given to `infer`; None if there was none."""
-        return self._infer
 
     def cases(self, function: Cases) -> Cases:
         """Decorator: add a generator of test cases, as `case` of aot/vendor/cases.py makes them."""
@@ -223,13 +219,6 @@ class Pattern:
         lanes.
         """
         return {} if self._layouts is None else self._layouts(m, incoming, vlen)
-
-    @property
-    def region_lowering(self) -> RegionLowering | None:
-        """The function that lowers the backend's regions as wholes; None if it lowers match by
-        match.
-        """
-        return self._region
 
     def record(self, c: Recorder, m: Match) -> None:
         """Record the calls of match `m` in `c` by the pattern's lowering; TypeError if it
@@ -346,6 +335,7 @@ class Backend:
     `rewrites` are patterns whose matches are written in other words before anybody takes a node.
     `clean`, `invalidate` and `error` are C functions of `header` (docs/new-backend.md): around a
     region they are given what enters and leaves it, and they are told of what failed.
+    `region_check` is what `fits` was given.
     """
 
     name: str
@@ -370,7 +360,7 @@ class Backend:
     rewrites: list[Pattern] = field(default_factory=list)
     points: int = 1
     _region: RegionLowering | None = None
-    _fits: RegionCheck | None = None
+    region_check: RegionCheck | None = None
 
     def __post_init__(self) -> None:
         """The folder is where the backend was written, unless it says otherwise.
@@ -444,7 +434,11 @@ class Backend:
             raise BackendError(f"{self.name}.{name}: two patterns have this name")
         functions: dict[str, Any] = {"_lower": lower, "_layouts": layouts, "_cost": cost}
         functions |= {"_checks": [*checks], "_cases": [cases] if cases else []}
-        own = {"folder": self.folder, "header": self.header, "_region": self._region} | fields
+        own = {
+            "folder": self.folder,
+            "header": self.header,
+            "region_lowering": self._region,
+        } | fields
         self.patterns.append(Pattern(name, graph, self.name, outputs, **own, **functions))
         return self.patterns[-1]
 
@@ -461,7 +455,7 @@ class Backend:
         """
         self._region = function
         for pattern in self.patterns:
-            pattern._region = function
+            pattern.region_lowering = function
         return function
 
     def fits(self, function: RegionCheck) -> RegionCheck:
@@ -469,13 +463,8 @@ class Backend:
 
         Regions are tried in any order and number: the answer depends on nothing else.
         """
-        self._fits = function
+        self.region_check = function
         return function
-
-    @property
-    def region_check(self) -> RegionCheck | None:
-        """The function that was given to `fits`; None if there was none."""
-        return self._fits
 
     def ordered(self) -> list[Pattern]:
         """The patterns in the order of trial: more operators first, then higher priority, then as

@@ -8,8 +8,10 @@ the bounds of a Clip are `low` and `high`.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import ParamSpec
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from aot.ir.dtypes import S8, S16, U8, U16, DType
 from aot.ir.graph_nodes import Array
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, Either, OpPat, Pat, Var, either
+
+P = ParamSpec("P")
 
 #: The element types of quantised values, in the order of AOT_Q_* in
 #: runtime_c/kernels/aot_quantised.h.
@@ -143,6 +147,19 @@ def all_hold(checks: Iterable[tuple[bool, str]]) -> Generator[tuple[bool, str], 
     for holds, reason in checks:
         every = every and bool(holds)
         yield holds, reason
+    return every
+
+
+def told(
+    checks: Callable[P, Iterable[tuple[bool, str]]],
+) -> Callable[P, Generator[tuple[bool, str], None, bool]]:
+    """Decorator of a generator of checks: it returns whether all hold, as `all_hold` does."""
+
+    @wraps(checks)
+    def every(*args: P.args, **kwargs: P.kwargs) -> Generator[tuple[bool, str], None, bool]:
+        """The checks, for `if (yield from every(m)):`."""
+        return all_hold(checks(*args, **kwargs))
+
     return every
 
 

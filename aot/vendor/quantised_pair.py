@@ -27,6 +27,7 @@ from aot.vendor.quantisation import (
     dequantised,
     known,
     quantisation,
+    told,
 )
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.requant import TFLITE, fixed_point, multipliers, refusal
@@ -178,8 +179,12 @@ class QuantisedPair:
         return {"a": wanted, "b": wanted, "y": wanted}
 
     @staticmethod
+    @told
     def checks(m: Match, types: Sequence[DType] = EIGHT) -> Iterator[tuple[bool, str]]:
-        """Checks that integers can compute the sum or product, which `of` may then read."""
+        """Checks that integers can compute the sum or product, which `of` may then read.
+
+        Returned is whether all hold.
+        """
         if not (yield from QuantisedPair.operands_fit(m, types)):
             return
         found = QuantisedPair.of(m)

@@ -23,6 +23,7 @@ from aot.vendor.quantisation import (
     dequantised,
     known,
     quantisation,
+    told,
 )
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.requant import refusal
@@ -91,8 +92,12 @@ class QuantisedPool:
         return ready
 
     @staticmethod
+    @told
     def checks(m: Match, types: Sequence[DType] = (S8, U8)) -> Iterator[tuple[bool, str]]:
-        """Checks that integers can compute the pool, after which `of` may make the record."""
+        """Checks that integers can compute the pool, after which `of` may make the record.
+
+        Returned is whether all hold.
+        """
         yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
         ready = yield from QuantisedPool.operands_fit(m, types)
         yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"

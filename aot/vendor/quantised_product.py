@@ -32,6 +32,7 @@ from aot.vendor.quantisation import (
     dequantised,
     known,
     quantisation,
+    told,
 )
 from aot.vendor.quantised_cases import (
     conv_add_cases,
@@ -267,14 +268,19 @@ class QuantisedProduct:
         )
 
     @staticmethod
+    @told
     def checks(
-        m: Match, types: Sequence[DType] = QUANTISED_TYPES, rqs: Sequence[int] = (FLOAT, TFLITE)
+        m: Match,
+        types: Sequence[DType] = QUANTISED_TYPES,
+        rqs: Sequence[int] = (FLOAT, TFLITE),
+        symmetric: bool = False,
     ) -> Iterator[tuple[bool, str]]:
         """Checks that integers can compute the product and a sum behind it, which `of` may then
         read.
 
         `types` are the element types that all quantised values but the weights may have, `rqs`
-        the arithmetics that `of` is asked for.
+        the arithmetics that `of` is asked for. With `symmetric` int8 must hold the weights less
+        their zero points. Returned is whether all hold.
         """
         names = ["x", *["c"] * stored_between(m), *["r"] * ("r" in m.values), "y"]
         convolves = product_node(m).op_type in CONVOLUTIONS
@@ -288,6 +294,8 @@ class QuantisedProduct:
         for mark in ("", "1"):
             yield from constant_bounds(m, mark)
         ready = yield from all_hold([*known(m, *names, types=types), *weights_known(m)])
+        if symmetric:
+            yield from QuantisedProduct.weights_symmetric(m)
         # `of` computes with the constants that were checked until here.
         if not (fits and ready and full):
             return
@@ -312,27 +320,9 @@ class QuantisedProduct:
         """
         return product(x, w, axis, **more)
 
-    @staticmethod
-    def conv_cases() -> Iterator[Case]:
-        """The test cases of `conv_pattern` for a Conv."""
-        yield from conv_cases()
-
-    @staticmethod
-    def conv_add_cases() -> Iterator[Case]:
-        """Yield the test cases (inputs as arrays) of `conv_add_pattern`: a quantised Conv and an
-        addition.
-        """
-        yield from conv_add_cases()
-
-    @staticmethod
-    def transposed_cases() -> Iterator[Case]:
-        """The test cases of `conv_pattern` for a ConvTranspose."""
-        yield from transposed_cases()
-
-    @staticmethod
-    def dense_cases() -> Iterator[Case]:
-        """Test cases of `dense_pattern`."""
-        yield from fc_cases()
+    #: Test cases: of `conv_pattern` for a Conv and a ConvTranspose, and of the other two patterns.
+    conv_cases, transposed_cases = staticmethod(conv_cases), staticmethod(transposed_cases)
+    conv_add_cases, dense_cases = staticmethod(conv_add_cases), staticmethod(fc_cases)
 
 
 def product_node(m: Match) -> NodeRef:

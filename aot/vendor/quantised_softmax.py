@@ -21,7 +21,7 @@ from aot.vendor.cases import Case
 from aot.vendor.fixed_point import exp_negative, multiply
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP, OpPat
-from aot.vendor.quantisation import Quantisation, all_hold, dequantised, known, quantisation
+from aot.vendor.quantisation import Quantisation, all_hold, dequantised, known, quantisation, told
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.requant import FLOAT, TFLITE, fixed_point
 
@@ -90,8 +90,12 @@ class QuantisedSoftmax:
         return OP.Softmax(dequantised("x"), _outputs=["soft"])
 
     @staticmethod
+    @told
     def checks(m: Match) -> Iterator[tuple[bool, str]]:
-        """Checks that integers can compute the Softmax, after which `of` may make the record."""
+        """Checks that integers can compute the Softmax, after which `of` may make the record.
+
+        Returned is whether all hold.
+        """
         if (yield from all_hold(known(m, "x", "y", types=(S8, U8)))):
             yield from softmax_fits(m, SCALES, RESULT)
 

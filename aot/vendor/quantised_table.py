@@ -23,7 +23,7 @@ from aot.vendor.cases import Case
 from aot.vendor.fixed_point import multiply
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import OP, Pat, const, either, repeat, wildcard
-from aot.vendor.quantisation import Quantisation, all_hold, dequantised, known, quantisation
+from aot.vendor.quantisation import Quantisation, all_hold, dequantised, known, quantisation, told
 from aot.vendor.quantised_cases import kind, quantised_case, quantised_values
 from aot.vendor.requant import FLOAT, TFLITE, multipliers
 
@@ -35,17 +35,12 @@ UNARY = (
 LONGEST = 6
 
 
-def _single(data: Array) -> bool:
-    """Whether an array has exactly one element."""
-    return data.size == 1
-
-
 def link(operand: Pat, i: int) -> Pat:
     """A pattern of one elementwise operator on `operand`, alone or with a constant of one element.
 
     `i` numbers the wildcards of its constants: k0, low0, high0 for the first of a chain.
     """
-    number = const(wildcard(f"k{i}"), _single)
+    number = const(wildcard(f"k{i}"), lambda data: data.size == 1)
     return either(
         OP.any_of(*UNARY)(operand),
         OP.Clip(operand, wildcard(f"low{i}"), wildcard(f"high{i}"), _optional=2),
@@ -88,8 +83,12 @@ class QuantisedTable:
         return repeat(link, dequantised("x"), 0, LONGEST)
 
     @staticmethod
+    @told
     def checks(m: Match) -> Iterator[tuple[bool, str]]:
-        """Checks that one table computes the chain, which `of` may then make."""
+        """Checks that one table computes the chain, which `of` may then make.
+
+        Returned is whether all hold.
+        """
         ready = yield from all_hold(known(m, "x", "y", types=(S8, U8)))
         if (yield from chain_fits(m)) and ready:
             made = QuantisedTable.of(m).entries is not None

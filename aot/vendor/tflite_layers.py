@@ -7,17 +7,17 @@ Channels are last, images have four extents, multipliers 32 bits and a power of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from aot.ir.dtypes import S8
-from aot.vendor.arguments import Handle
+from aot.vendor.arguments import Handle, Operand
 from aot.vendor.cases import Case, case
 from aot.vendor.match import Match, ValueRef
-from aot.vendor.quantisation import all_hold
+from aot.vendor.quantisation import all_hold, told
 from aot.vendor.quantised_cases import quantised_values
 from aot.vendor.quantised_pair import TFLITE_SHIFTS, QuantisedPair
 from aot.vendor.quantised_pool import QuantisedPool
@@ -125,19 +125,22 @@ class Convolution:
         return np.ascontiguousarray(w[..., 0].transpose(1, 2, 0) if deep else w)
 
 
+@told
 def product_fits(m: Match, types: tuple[Any, ...]) -> Checks:
     """Checks of every product: of these types, symmetric weights, sums that stay in 32 bits when
-    shifted."""
-    ready = yield from all_hold(QuantisedProduct.checks(m, types))
-    yield from QuantisedProduct.weights_symmetric(m)
-    if ready:
+    shifted. Returned is whether all hold."""
+    if (yield from QuantisedProduct.checks(m, types, symmetric=True)):
         found = QuantisedProduct.of(m, TFLITE)
         moved = found.largest << np.maximum(scales(found)[1], 0)
         yield moved.max() < 2**31, f"sums that become {moved.max()} (needs less than 2^31)"
 
 
-def pads_fit(m: Match) -> Checks:
-    """Checks that the pads of a convolution, in elements, are in [0, MOST_EXTENT)."""
+@told
+def conv_fits(m: Match, product: Callable[[Match], Checks]) -> Checks:
+    """Checks of a convolution of rank 3 or 4 and of its `product`; its pads, in elements, are in
+    [0, MOST_EXTENT). Returned is whether all hold."""
+    yield from images(m)
+    yield from product(m)
     pads = [int(p) for p in m.conv.attr("pads") or [0]]
     yield (
         0 <= min(pads) <= max(pads) < MOST_EXTENT,
@@ -162,7 +165,7 @@ def average_fits(m: Match, types: tuple[Any, ...]) -> Checks:
     Padding never counts; every window covers a position of the image.
     """
     yield from images(m)
-    if (yield from all_hold(QuantisedPool.checks(m, types))):
+    if (yield from QuantisedPool.checks(m, types)):
         found = QuantisedPool.of(m)
         same = (found.x.s, found.x.z) == (found.y.s, found.y.z)
         yield same, "scale or zero point of the result differ (need to be those of x)"
@@ -211,6 +214,21 @@ def pool_fields(m: Match, window: WindowShape, limits: tuple[int, int]) -> dict[
         "low": limits[0],
         "high": limits[1],
     }
+
+
+def record_pool(
+    c: Recorder,
+    m: Match,
+    kernel: str,
+    window: WindowShape,
+    limits: tuple[int, int],
+    scratch: Sequence[Operand] = (),
+    **more: int,
+) -> None:
+    """Record the call of a pool by the `kernel`, which gets `scratch` and `more` fields, too."""
+    fields = {**pool_fields(m, window, limits), **more}
+    rowwise = c.by_windows(m.y, m.x, window, BY_ROWS)
+    c.call(kernel, m.y, m.x, *scratch, c.params(**fields), status=True, rowwise=rowwise)
 
 
 def average_examples(*types: str) -> Iterator[Case]:

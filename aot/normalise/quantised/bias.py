@@ -59,17 +59,13 @@ def product_scale(node: ir.Node) -> Params | None:
     if is_weight(left) or not x.per_tensor or not is_weight(right):
         return None
     weights = operand(right, 0)
-    if not w.per_tensor and w.axis != channel_axis(node, len(shape_of(weights))):
+    channels = required_trait(node, Linear).out_axis % len(shape_of(weights))
+    if not w.per_tensor and w.axis != channels:
         return None
     scale = (x.scale * w.scale).astype(np.float32)
     if not np.all(scale >= np.finfo(np.float32).tiny):
         return None
     return Params(scale, np.zeros(scale.shape, np.int64), -1 if w.per_tensor else 0)
-
-
-def channel_axis(node: ir.Node, rank: int) -> int:
-    """The axis of the weights, of `rank` axes, along which a product's output channels run."""
-    return required_trait(node, Linear).out_axis % rank
 
 
 def _respell(edit: Editor, node: ir.Node, index: int, product: ir.Node) -> None:

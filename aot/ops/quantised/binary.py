@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,12 +25,14 @@ def declare(name: str, op_types: str, *checks: Check, cases: Cases | None = None
     without.
     """
     graph = activated(QuantisedPair.pattern(*op_types.split()))
-    return quantised(name, graph, loops_fit, *checks, layouts=follow, cases=cases)
-
-
-def loops_fit(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks that the broadcast of a and b needs no more loops than the kernels have."""
-    yield from collapses(m.y.shape, [m.a.shape, m.b.shape])
+    return quantised(
+        name,
+        graph,
+        lambda m: collapses(m.y.shape, [m.a.shape, m.b.shape]),
+        *checks,
+        layouts=follow,
+        cases=cases,
+    )
 
 
 total = declare("qadd", "Add Sub", QuantisedPair.checks, cases=QuantisedPair.cases)

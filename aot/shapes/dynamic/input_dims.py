@@ -25,14 +25,13 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, Array, original_name, set_type, shape_of
 from aot.ir.pins import Pin
 from aot.shapes.dim_expressions import Numbers, Unsettled, parsed
-from aot.shapes.dynamic.dims import DynamicDims
+from aot.shapes.dynamic.dims import INT64, DynamicDims
 from aot.shapes.dynamic.equality_constraints import require_equal
 from aot.shapes.dynamic.kept_dims import KeptSize, keep_size
 
 DIMENSIONS = "aot.dimensions"
 """Key of a graph's `meta`: the Dimensions whose sizes are its last inputs, in this order."""
 
-INT64 = 7
 MOST_AXES = 8
 
 

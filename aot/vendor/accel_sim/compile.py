@@ -16,7 +16,13 @@ from dataclasses import dataclass
 
 from aot.vendor import UnsupportedError
 from aot.vendor.accel_sim.blob import Blob, pack_loads
-from aot.vendor.accel_sim.checks import exceeded_limit, layer_cycles, layer_refusal, refuse
+from aot.vendor.accel_sim.checks import (
+    DEFAULTS,
+    exceeded_limit,
+    layer_cycles,
+    layer_refusal,
+    refuse,
+)
 from aot.vendor.accel_sim.choose_cascades import CascadeChoice
 from aot.vendor.accel_sim.compose import Composer, Layout
 from aot.vendor.accel_sim.config import Config
@@ -44,7 +50,6 @@ from aot.vendor.accel_sim.verify import verify
 
 __all__ = ["compile_network", "layer_cycles", "layer_refusal"]
 
-DEFAULTS = AccelOptions()
 #: A shorter stream may take one cycle in so many more.
 LOOPS = 500
 #: Programs of more items are merged in one way only.

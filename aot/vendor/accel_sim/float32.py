@@ -30,7 +30,7 @@ from aot.vendor import (
 )
 from aot.vendor.accel_sim.images import Images, image, refusal
 from aot.vendor.accel_sim.kinds import Rq
-from aot.vendor.accel_sim.network import Layer, LayerKind, Window
+from aot.vendor.accel_sim.network import Array, Layer, LayerKind, Window
 from aot.vendor.accel_sim.specs import Checks, Spec
 from aot.vendor.accel_sim.vectors import (
     aligned,
@@ -40,8 +40,6 @@ from aot.vendor.accel_sim.vectors import (
     pool_fits,
     pool_window,
 )
-
-Array = np.ndarray[Any, Any]
 
 
 def _floats(m: Match) -> Checks:
@@ -308,11 +306,6 @@ def _cases() -> Iterator[Case]:
         yield case(f32(*shape), f32(*kernel), f32(kernel[0]), const=(1, 2), **more)
 
 
-def _leaky_cases() -> Iterator[Case]:
-    """LeakyRelu(X) of an image."""
-    yield case(f32(1, 5, 6, 7), alpha=0.3)
-
-
 SPECS = (
     Spec(
         "conv_sum",
@@ -335,6 +328,6 @@ SPECS = (
         either(OP.LeakyRelu(wildcard("x")), OP.PRelu(wildcard("x"), wildcard("slope"))),
         leaky_supported,
         build_leaky,
-        cases=_leaky_cases,
+        cases=lambda: [case(f32(1, 5, 6, 7), alpha=0.3)],
     ),
 )

@@ -16,9 +16,8 @@ import numpy as np
 
 from aot.vendor import F32, S8, U8, UnsupportedError, ValueRef
 from aot.vendor.accel_sim.kinds import Rq
-from aot.vendor.accel_sim.network import Element, Layer, Network, Tensor, Where
+from aot.vendor.accel_sim.network import Array, Element, Layer, Network, Tensor, Where
 
-Array = np.ndarray[Any, Any]
 Image = tuple[int, int, int]
 #: Axes of a value that are height, width and channels (-1: there is none, the extent is 1).
 _AXES = {0: (-1, -1, -1), 1: (-1, -1, 0), 2: (-1, 0, 1), 3: (-1, 2, 1), 4: (2, 3, 1)}

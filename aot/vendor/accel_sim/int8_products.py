@@ -28,9 +28,9 @@ from aot.vendor import (
     quantised,
     wildcard,
 )
-from aot.vendor.accel_sim.images import Array, Images, refusal
+from aot.vendor.accel_sim.images import Images, refusal
 from aot.vendor.accel_sim.kinds import Kind, Rq
-from aot.vendor.accel_sim.network import Layer, LayerKind, QuantisedAddition, Requant, Window
+from aot.vendor.accel_sim.network import Array, Layer, LayerKind, QuantisedAddition, Requant, Window
 from aot.vendor.accel_sim.specs import Checks, Spec
 
 EIGHT = (S8, U8)
@@ -124,9 +124,8 @@ def conv_supported(m: Match, rq: Rq) -> Checks:
     """Checks of a quantised convolution, alone or with a sum with int8 quantised values `r` behind
     it.
     """
-    yield from QuantisedProduct.checks(m, (S8,) if "r" in m.values else EIGHT)
+    yield from QuantisedProduct.checks(m, (S8,) if "r" in m.values else EIGHT, symmetric=True)
     yield from _conv_geometry(m)
-    yield from QuantisedProduct.weights_symmetric(m)
 
 
 def window_of(found: WindowShape) -> Window:
@@ -205,8 +204,7 @@ def _flat() -> Pat:
 
 def dense_supported(m: Match, rq: Rq) -> Checks:
     """Checks of a quantised product with constant weights: x has rank 2, or only one row."""
-    yield from QuantisedProduct.checks(m, EIGHT)
-    yield from QuantisedProduct.weights_symmetric(m)
+    yield from QuantisedProduct.checks(m, EIGHT, symmetric=True)
     rows = math.prod(m.x.shape[:-1])
     yield m.x.rank == 2 or rows == 1, f"rank {m.x.rank} with {rows} rows (needs 2)"
 
@@ -224,8 +222,7 @@ def flat_supported(m: Match, rq: Rq) -> Checks:
     yield not transposed, "behind a Transpose (which a Reshape undoes)"
     shape = m.x_dq.shape
     yield len(shape) == 2 and shape[0] == 1, f"rows of shape {list(shape)} (needs 1)"
-    yield from QuantisedProduct.checks(m, EIGHT)
-    yield from QuantisedProduct.weights_symmetric(m)
+    yield from QuantisedProduct.checks(m, EIGHT, symmetric=True)
 
 
 def build_dense(b: Images, m: Match) -> None:

@@ -27,10 +27,10 @@ from aot.vendor import (
     quantised,
     wildcard,
 )
-from aot.vendor.accel_sim.images import Array, Images, image, refusal
+from aot.vendor.accel_sim.images import Images, image, refusal
 from aot.vendor.accel_sim.int8_products import EIGHT, arithmetic, requant, sum_of, window_of
 from aot.vendor.accel_sim.kinds import Rq
-from aot.vendor.accel_sim.network import Layer, Requant, Window
+from aot.vendor.accel_sim.network import Array, Layer, Requant, Window
 from aot.vendor.accel_sim.specs import Checks, Spec
 
 #: Quantised values as they are in the machine.
@@ -161,11 +161,10 @@ def average_supported(m: Match, rq: Rq) -> Checks:
     Where the unit divides by the number of positions, padding must not count; else all windows
     must average equally many.
     """
-    conditions = list(QuantisedPool.checks(m))
-    yield from conditions
+    ready = yield from QuantisedPool.checks(m)
     yield from images(m.x, m.y)
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
-    if not all(ok for ok, _ in conditions) or m.x.rank not in (3, 4):
+    if not ready or m.x.rank not in (3, 4):
         return
     found = QuantisedPool.of(m)
     if _divides(found, rq):

@@ -78,11 +78,6 @@ def shape_supported(m: Match, rq: Rq) -> Checks:
         yield free, f"{what} moves elements where channels are last"
 
 
-def build_shape(b: Images, m: Match) -> None:
-    """Let `y` be the elements of `x` under its own shape; no layer where nothing moves."""
-    b.reshaped(m.y, m.x)
-
-
 def _at_border(m: Match) -> bool:
     """Whether strides of a graph input or output can do the move: x is an input, or y only an
     output.
@@ -141,11 +136,6 @@ def stays(x: Sequence[int], perm: Sequence[int], y: Sequence[int]) -> bool:
     """
     flat = np.transpose(np.arange(int(np.prod(x))).reshape(tuple(x) or (1,)), perm).reshape(-1)
     return np.array_equal(flat[order(y)], order(x))
-
-
-def build_transpose_reshape(b: Images, m: Match) -> None:
-    """Let `y` be an alias of `x`: Transpose and Reshape together move no element of the image."""
-    b.alias(m.y, m.x)
 
 
 # -- parts --------------------------------------------------------------------------------------
@@ -238,14 +228,14 @@ SPECS = (
         "transpose_reshape",
         OP.Reshape(OP.Transpose(_X, _outputs=["turn"]), wildcard("how")),
         transpose_reshape_supported,
-        build_transpose_reshape,
+        lambda b, m: b.alias(m.y, m.x),  # both together move no element of the image
         True,
     ),
     Spec(
         "reshape",
         OP.Reshape(_X, wildcard("how")),
         shape_supported,
-        build_shape,
+        lambda b, m: b.reshaped(m.y, m.x),
         True,
     ),
     Spec(

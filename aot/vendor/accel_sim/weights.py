@@ -13,9 +13,7 @@ from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.encode import instr
 from aot.vendor.accel_sim.frontend import VSet
 from aot.vendor.accel_sim.kinds import Rq
-from aot.vendor.accel_sim.network import Layer, QuantisedAddition, Requant
-
-Array = np.ndarray[Any, Any]
+from aot.vendor.accel_sim.network import Array, Layer, QuantisedAddition, Requant
 
 
 def bits(value: float) -> int:

@@ -86,7 +86,7 @@ def to_dense(c: Recorder, m: Match) -> None:
 
 def product_fits(m: Match) -> images.Checks:
     """Checks of a product of int8 with symmetric weights."""
-    conditions = *QuantisedProduct.checks(m, (S8,)), *QuantisedProduct.weights_symmetric(m)
+    conditions = QuantisedProduct.checks(m, (S8,), symmetric=True)
     return images.integers(m, QuantisedProduct, conditions, requantised)
 
 

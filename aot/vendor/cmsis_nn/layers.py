@@ -18,7 +18,6 @@ from aot.vendor import (
     QuantisedPool,
     QuantisedSoftmax,
     Recorder,
-    WindowShape,
     activated,
     case,
     dequantised,
@@ -42,36 +41,27 @@ from aot.vendor.cmsis_nn.base import (
 
 def pool_fits(m: Match) -> Checks:
     """Checks of a pool whose result has the scale and zero point of x."""
-    yield from shared.average_fits(m, types(m))
-
-
-def pool_rows(c: Recorder, m: Match, window: WindowShape) -> Any:
-    """How a pool is made row by row."""
-    return c.by_windows(m.y, m.x, window, shared.BY_ROWS)
+    return shared.average_fits(m, types(m))
 
 
 def to_average(c: Recorder, m: Match) -> None:
     """Record the call of an average, with scratch memory as the target's vector unit needs."""
     found = QuantisedPool.of(m)
     size = average_bytes(c.target.simd, m.x.shape[1])
-    params = c.params(**shared.pool_fields(m, found.window, found.limits), bytes=size)
-    kernel, rowwise = f"aot_cmsis_nn_average{wide(m)}", pool_rows(c, m, found.window)
-    c.call(kernel, m.y, m.x, c.scratch(size), params, status=True, rowwise=rowwise)
+    ends, kernel = (found.window, found.limits), f"aot_cmsis_nn_average{wide(m)}"
+    shared.record_pool(c, m, kernel, *ends, [c.scratch(size)], bytes=size)
 
 
 def to_maximum16(c: Recorder, m: Match) -> None:
     """Record the call of a maximum of int16."""
     found = QuantisedPool.of(m)
-    params = c.params(**shared.pool_fields(m, found.window, found.limits), bytes=0)
-    rowwise = pool_rows(c, m, found.window)
-    c.call("aot_cmsis_nn_maximum16", m.y, m.x, params, status=True, rowwise=rowwise)
+    shared.record_pool(c, m, "aot_cmsis_nn_maximum16", found.window, found.limits, bytes=0)
 
 
 def to_maximum(c: Recorder, m: Match) -> None:
     """Record the call of a MaxPool; no scratch, and limits that are those of int8."""
-    params = c.params(**shared.pool_fields(m, shared.maximum_window(m), (-128, 127)), bytes=0)
-    rowwise = pool_rows(c, m, shared.maximum_window(m))
-    c.call("aot_cmsis_nn_maximum", m.y, m.x, params, status=True, rowwise=rowwise)
+    window = shared.maximum_window(m)
+    shared.record_pool(c, m, "aot_cmsis_nn_maximum", window, (-128, 127), bytes=0)
 
 
 # -- two operands -------------------------------------------------------------------------------
@@ -79,10 +69,9 @@ def to_maximum(c: Recorder, m: Match) -> None:
 
 def pair_fits(m: Match) -> Checks:
     """Checks of a sum or product: one type, three equal shapes."""
-    ready = list(QuantisedPair.checks(m, types(m)))
-    yield from ready
+    ready = yield from QuantisedPair.checks(m, types(m))
     yield from shared.equal_shapes(m)
-    if wide(m) and all(ok for ok, _ in ready):
+    if wide(m) and ready:
         found = QuantisedPair.of(m)
         yield from without_zeros(found.a.z, found.b.z, found.y.z)
         steps = float(found.a.s) * float(found.b.s) / float(found.y.s)

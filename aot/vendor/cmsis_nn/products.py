@@ -56,9 +56,7 @@ def product_fits(m: Match) -> Checks:
 
     Where values are int16 the library has no zero points, and counts a depth in 16 bits.
     """
-    conditions = list(shared.product_fits(m, types(m)))
-    yield from conditions
-    if wide(m) and all(ok for ok, _ in conditions):
+    if (yield from shared.product_fits(m, types(m))) and wide(m):
         found = QuantisedProduct.of(m, TFLITE)
         yield from without_zeros(found.x.z, found.y.z)
         depth = math.prod(found.w.data.shape[1:])
@@ -67,10 +65,7 @@ def product_fits(m: Match) -> Checks:
 
 def conv_fits(m: Match) -> Checks:
     """Checks of a convolution of rank 3 or 4; Helium needs more of an image of one row."""
-    conditions = [*shared.images(m), *product_fits(m)]
-    yield from conditions
-    yield from shared.pads_fit(m)
-    if all(ok for ok, _ in conditions):
+    if (yield from shared.conv_fits(m, product_fits)):
         found = QuantisedProduct.of(m, TFLITE)
         g, pads = geometry(m, found), list(m.conv.attr("pads") or ())
         yield g.row_exact or not g.in_a_row, f"pads {pads} of one position (Helium ignores them)"
@@ -253,11 +248,10 @@ def _furthest(q: Quantisation) -> int:
 
 def matmul_fits(m: Match) -> Checks:
     """Checks of a product of two computed operands: one type, a matrix of b for each of a."""
-    conditions = list(QuantisedPair.checks(m, types(m)))
-    yield from conditions
+    ready = yield from QuantisedPair.checks(m, types(m))
     same = m.a.rank == m.b.rank > 1 and m.a.shape[:-2] == m.b.shape[:-2]
     yield same, f"operands {list(m.a.shape)} and {list(m.b.shape)} (need as many matrices)"
-    if all(ok for ok, _ in conditions) and same:
+    if ready and same:
         found, _, (_, shift) = _product_of(m)
         most = _furthest(found.a) * _furthest(found.b) * m.a.shape[-1]
         # Sums of int16 have 64 bits until they are scaled.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,23 @@ def primitive(c: Recorder, create: str, *operands: Operand) -> Operand:
     return c.state(create, session, *operands, release="aot_dnnl_release", slots=SLOTS)
 
 
+def record(
+    c: Recorder,
+    create: str,
+    fields: Mapping[str, Any],
+    operands: Sequence[Operand],
+    macs: int,
+    given: Sequence[Operand] = (),
+    inplace: Sequence[tuple[ValueRef, ValueRef]] = (),
+) -> None:
+    """Record the primitive that `create` makes of constants `given` and the parameters `fields`,
+    and its call on `operands`: the result, and one or two that it reads.
+    """
+    state = primitive(c, create, *given, c.params(**fields))
+    run, more = ("aot_dnnl_run", [None]) if len(operands) == 2 else ("aot_dnnl_run2", [])
+    c.call(run, state, *operands, *more, inplace=inplace, status=True, macs=macs)
+
+
 def record_matmul(
     c: Recorder,
     result: ValueRef,
@@ -80,10 +97,8 @@ def record_matmul(
     y: tuple[int, ...],
 ) -> None:
     """Record the product of `a` and `b`, seen as [x] and [x1] of equal ranks, and its call."""
-    params = c.params(type=type_of(result), rank=len(y), x=x, x1=x1, y=y)
-    macs = math.prod(y) * x[-1]
-    state = primitive(c, "aot_dnnl_matmul", params)
-    c.call("aot_dnnl_run2", state, result, a, b, status=True, macs=macs)
+    fields = {"type": type_of(result), "rank": len(y), "x": x, "x1": x1, "y": y}
+    record(c, "aot_dnnl_matmul", fields, [result, a, b], math.prod(y) * x[-1])
 
 
 def blocks(shape: tuple[int, ...], vlen: int) -> Layout:

@@ -120,10 +120,8 @@ def conv_weights(m: Match, groups: int, transposed: bool) -> Array:
     A transposed convolution has its weights as [ic, oc, k...] in ONNX; those axes are swapped.
     """
     w = np.asarray(m.w.data)
-    if transposed:
-        w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
-    else:
-        w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    w = w.swapaxes(1, 2) if transposed else w
     return np.ascontiguousarray(w[0] if groups == 1 else w)
 
 

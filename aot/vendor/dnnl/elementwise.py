@@ -34,7 +34,7 @@ from aot.vendor.dnnl.base import (
     declare,
     floats,
     like,
-    primitive,
+    record,
     stored_elements,
     type_of,
 )
@@ -101,9 +101,8 @@ def record_unary(act_of: Callable[[Match], Act], c: Recorder, m: Match) -> None:
     The result y may share the memory of v.
     """
     act, n = act_of(m), stored_elements(m.v)
-    params = c.params(type=type_of(m.v), n=n, act=act.kind, alpha=act.alpha, beta=act.beta)
-    state = primitive(c, "aot_dnnl_eltwise", params)
-    c.call("aot_dnnl_run", state, m.y, m.v, None, inplace=[(m.y, m.v)], status=True, macs=n)
+    fields = {"type": type_of(m.v), "n": n, "act": act.kind, "alpha": act.alpha, "beta": act.beta}
+    record(c, "aot_dnnl_eltwise", fields, [m.y, m.v], n, inplace=[(m.y, m.v)])
 
 
 _V, _E = wildcard("v"), wildcard("e")
@@ -184,15 +183,15 @@ def to_prelu(c: Recorder, m: Match) -> None:
     """
     slope = np.asarray(m.s.data)
     slope = slope.reshape((1,) * (m.x.rank - slope.ndim) + slope.shape)
-    params = c.params(
-        type=type_of(m.x),
-        rank=m.x.rank,
-        block=m.x.layout.block,
-        x=m.x.shape,
-        slope=slope.shape,
-    )
-    state = primitive(c, "aot_dnnl_prelu", c.const(slope, "slope"), params)
-    c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=stored_elements(m.x))
+    fields = {
+        "type": type_of(m.x),
+        "rank": m.x.rank,
+        "block": m.x.layout.block,
+        "x": m.x.shape,
+        "slope": slope.shape,
+    }
+    given = [c.const(slope, "slope")]
+    record(c, "aot_dnnl_prelu", fields, [m.y, m.x], stored_elements(m.x), given)
 
 
 def prelu_cases() -> Iterator[Case]:
@@ -265,10 +264,9 @@ def record_binary(c: Recorder, m: Match) -> None:
     shape = (n,) if same else x.shape
     other = (n,) if same else (*[1] * (rank - x1.rank), *x1.shape)
     kind = KINDS[m.root.op_type]
-    params = c.params(type=type_of(x), rank=rank, kind=kind, x=shape, x1=other)
-    state = primitive(c, "aot_dnnl_binary", params)
+    fields = {"type": type_of(x), "rank": rank, "kind": kind, "x": shape, "x1": other}
     place = [(m.y, x)] if x.ir is not x1.ir else []
-    c.call("aot_dnnl_run2", state, m.y, x, x1, inplace=place, status=True, macs=n)
+    record(c, "aot_dnnl_binary", fields, [m.y, x, x1], n, inplace=place)
 
 
 for _name in KINDS:
@@ -311,11 +309,9 @@ def record_affine(c: Recorder, m: Match) -> None:
     rows += [np.zeros_like(rows[0]), np.ones_like(rows[0])]
     names = ("scale", "shift", "zeros", "ones")
     consts = [c.const(row, name) for row, name in zip(rows, names, strict=True)]
-    shape = {"rank": m.x.rank, "block": m.x.layout.block, "x": m.x.shape}
-    params = c.params(type=type_of(m.x), relu=m.root.op_type == "Relu", **shape)
-    state = primitive(c, "aot_dnnl_affine", *consts, params)
-    macs = stored_elements(m.x)
-    c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)
+    fields = {"type": type_of(m.x), "relu": m.root.op_type == "Relu"}
+    fields |= {"rank": m.x.rank, "block": m.x.layout.block, "x": m.x.shape}
+    record(c, "aot_dnnl_affine", fields, [m.y, m.x], stored_elements(m.x), consts)
 
 
 def affine_examples() -> Iterator[Case]:

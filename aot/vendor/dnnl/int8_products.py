@@ -36,8 +36,8 @@ from aot.vendor import (
     quantised_values,
     wildcard,
 )
-from aot.vendor.dnnl.base import Array, Checks, backend, primitive
-from aot.vendor.dnnl.pools import kind_of, window_fits, window_of
+from aot.vendor.dnnl.base import Array, Checks, backend, primitive, record
+from aot.vendor.dnnl.pools import kind_of, record_pool, window_fits, window_of
 
 EIGHT = (S8, U8)
 
@@ -70,8 +70,7 @@ def _range(limits: tuple[int, int]) -> dict[str, float]:
 
 def conv_supported(m: Match) -> Checks:
     """Checks of a convolution of int8 or uint8, weights less their zero points in int8."""
-    yield from QuantisedProduct.checks(m, EIGHT)
-    yield from QuantisedProduct.weights_symmetric(m)
+    yield from dense_supported(m)
     yield min(m.conv.attr("pads") or [0]) >= 0, f"pads {m.conv.attr('pads')} (must be >= 0)"
     if "r" in m.values:
         yield m.r.dtype is m.y.dtype, f"the sum of {m.r.dtype} in place of {m.y.dtype}"
@@ -79,8 +78,7 @@ def conv_supported(m: Match) -> Checks:
 
 def conv_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     """Channels last for x, y and, where there is one, the residual r; others are plain."""
-    more = {"r": channels_last(m.r)} if "r" in m.values else {}
-    return {"x": channels_last(m.x), "y": channels_last(m.y), **more}
+    return {n: channels_last(v) for n in "xyr" if (v := m.values.get(n)) is not None}
 
 
 def _rows(found: QuantisedProduct, fold: bool) -> tuple[Array, Array, float]:
@@ -152,8 +150,7 @@ def to_conv(c: Recorder, m: Match) -> None:
 
 def dense_supported(m: Match) -> Checks:
     """Checks of a product of int8 or uint8 by constant weights, less their zero points in int8."""
-    yield from QuantisedProduct.checks(m, EIGHT)
-    yield from QuantisedProduct.weights_symmetric(m)
+    return QuantisedProduct.checks(m, EIGHT, symmetric=True)
 
 
 def to_dense(c: Recorder, m: Match) -> None:
@@ -198,11 +195,10 @@ def average_fits(m: Match) -> Checks:
 
     Padding that counts is 0 to the library, so it needs zero point 0.
     """
-    conditions = list(QuantisedPool.operands_fit(m))
-    yield from conditions
+    ready = yield from QuantisedPool.operands_fit(m)
     yield m.x.dtype is m.y.dtype, f"an average of {m.x.dtype} as {m.y.dtype}"
     yield from window_fits(m, m.pool)
-    if all(ok for ok, _ in conditions) and m.pool.op_type == "AveragePool":
+    if ready and m.pool.op_type == "AveragePool":
         counted = m.pool.attr("count_include_pad", 0) and any(m.pool.attr("pads") or [])
         exact = not counted or QuantisedPool.of(m).x.z == 0
         yield exact, "padding that counts with a zero point other than 0"
@@ -226,13 +222,8 @@ def _pool(c: Recorder, m: Match, node: Any, fields: dict[str, Any]) -> None:
 
     `fields` holds the parameters of aot_dnnl_qpool for types, scale, shift and limits, by name.
     """
-    w = window_of(m, node)
-    del w["given"]
     kind = {"rank": m.x.rank, "kind": kind_of(node)}
-    params = c.params(**kind, **fields, x=m.x.shape, y=m.y.shape, **w)
-    state = primitive(c, "aot_dnnl_qpool", params)
-    macs = math.prod(m.y.shape) * math.prod(w["k"])
-    c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)
+    record_pool(c, m, "aot_dnnl_qpool", {**kind, **fields}, window_of(m, node))
 
 
 # -- two operands -------------------------------------------------------------------------------
@@ -246,11 +237,10 @@ def pair_fits(m: Match) -> Checks:
     A product also needs zero points of 0, because its terms with a zero point have no place in the
     library's formula.
     """
-    conditions = list(QuantisedPair.operands_fit(m))
-    yield from conditions
+    ready = yield from QuantisedPair.operands_fit(m)
     same = m.a.shape == m.b.shape == m.y.shape
     yield same, f"operands {list(m.a.shape)} and {list(m.b.shape)} (need equal shapes)"
-    if m.op.op_type == "Mul" and all(ok for ok, _ in conditions):
+    if m.op.op_type == "Mul" and ready:
         found = QuantisedPair.of(m)
         zeros = [found.a.z, found.b.z]
         yield zeros == [0, 0], f"a product of quantised values with zero points {zeros} (need 0)"
@@ -275,20 +265,18 @@ def to_pair(c: Recorder, m: Match) -> None:
         rb = rb / np.float64(y.s)
         shift = y.z - (a.z * ra + found.sign * b.z * rb)
     n = math.prod(m.y.shape)
-    types = [EIGHT.index(k.dtype) for k in (a, b, y)]
-    params = c.params(
-        n=n,
-        kind=kind,
-        **dict(zip(("x_type", "x1_type", "y_type"), types, strict=True)),
-        x_scale=float(ra),
-        x1_scale=float(rb),
-        shift=float(shift),
-        **_range(found.limits),
-    )
-    state = primitive(c, "aot_dnnl_qbinary", params)
     # In a + a the library would read its second operand from memory that it writes.
     place = [(m.y, m.a)] if m.a.ir is not m.b.ir and a.dtype is y.dtype else []
-    c.call("aot_dnnl_run2", state, m.y, m.a, m.b, inplace=place, status=True, macs=n)
+    fields = {
+        "n": n,
+        "kind": kind,
+        **_types(x=a, x1=b, y=y),
+        "x_scale": float(ra),
+        "x1_scale": float(rb),
+        "shift": float(shift),
+        **_range(found.limits),
+    }
+    record(c, "aot_dnnl_qbinary", fields, [m.y, m.a, m.b], n, inplace=place)
 
 
 # -- cases --------------------------------------------------------------------------------------
@@ -360,11 +348,6 @@ def add_examples() -> Iterator[Case]:
     yield _two((3, 11), 1, 2, 0.05)
 
 
-def mul_examples() -> Iterator[Case]:
-    """A case of a product of quantised values whose zero points are 0."""
-    yield _two((2, 5, 6, 7), 0, 0, 0.05)
-
-
 _CONV = QuantisedProduct.conv_pattern()
 _SUM = OP.Add(_CONV, dequantised("r"), _outputs=["sum"])
 _POOL = OP.any_of("AveragePool", "GlobalAveragePool")(dequantised("x"), _outputs=["pool"])
@@ -388,7 +371,14 @@ for _name, _graph, _fits, _lower, _layouts, _cases in (
         QuantisedPair.layouts,
         add_examples,
     ),
-    ("qmul", QuantisedPair.pattern("Mul"), pair_fits, to_pair, QuantisedPair.layouts, mul_examples),
+    (
+        "qmul",
+        QuantisedPair.pattern("Mul"),
+        pair_fits,
+        to_pair,
+        QuantisedPair.layouts,
+        lambda: [_two((2, 5, 6, 7), 0, 0, 0.05)],
+    ),
 ):
     backend.declare(
         _name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from aot.vendor import OP, Case, Layout, Match, NodeRef, Recorder, case, f32, wildcard
 from aot.vendor.dnnl.base import (
@@ -12,7 +13,7 @@ from aot.vendor.dnnl.base import (
     declare,
     floats,
     like,
-    primitive,
+    record,
     type_of,
 )
 
@@ -93,21 +94,25 @@ def _record(c: Recorder, m: Match) -> None:
     """Record the primitive of a pool and its call; multiply-accumulates are window sizes times
     outputs.
     """
-    w = window_of(m, m.root)
-    given = w.pop("given")
-    assert len(given) == m.x.rank - 2
-    params = c.params(
-        type=type_of(m.x),
-        rank=m.x.rank,
-        block=m.x.layout.block,
-        kind=kind_of(m.root),
-        x=m.x.shape,
-        y=m.y.shape,
-        **w,
-    )
-    state = primitive(c, "aot_dnnl_pool", params)
-    macs = math.prod(m.y.shape) * math.prod(w["k"])
-    c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)
+    fields = {
+        "type": type_of(m.x),
+        "rank": m.x.rank,
+        "block": m.x.layout.block,
+        "kind": kind_of(m.root),
+    }
+    record_pool(c, m, "aot_dnnl_pool", fields, window_of(m, m.root))
+
+
+def record_pool(
+    c: Recorder, m: Match, create: str, fields: dict[str, Any], window: dict[str, list[int]]
+) -> None:
+    """Record the primitive that `create` makes of a pool over `window`, and its call.
+
+    `fields` are the parameters before the extents of x and y.
+    """
+    sizes = {n: v for n, v in window.items() if n != "given"}
+    macs = math.prod(m.y.shape) * math.prod(window["k"])
+    record(c, create, {**fields, "x": m.x.shape, "y": m.y.shape, **sizes}, [m.y, m.x], macs)
 
 
 def blocks_that_arrive(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
@@ -131,17 +136,16 @@ def to_lrn(c: Recorder, m: Match) -> None:
     defaults.
     """
     size = int(m.root.attr("size", 1))
-    params = c.params(
-        type=type_of(m.x),
-        block=m.x.layout.block,
-        size=size,
-        alpha=m.root.attr("alpha", 1e-4),
-        beta=m.root.attr("beta", 0.75),
-        bias=m.root.attr("bias", 1.0),
-        x=m.x.shape,
-    )
-    state = primitive(c, "aot_dnnl_lrn", params)
-    c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=size * math.prod(m.x.shape))
+    fields = {
+        "type": type_of(m.x),
+        "block": m.x.layout.block,
+        "size": size,
+        "alpha": m.root.attr("alpha", 1e-4),
+        "beta": m.root.attr("beta", 0.75),
+        "bias": m.root.attr("bias", 1.0),
+        "x": m.x.shape,
+    }
+    record(c, "aot_dnnl_lrn", fields, [m.y, m.x], size * math.prod(m.x.shape))
 
 
 def lrn_cases() -> Iterator[Case]:

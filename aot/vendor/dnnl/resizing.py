@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from aot.vendor import OP, Case, Match, Recorder, Resize, case, f32, wildcard
-from aot.vendor.dnnl.base import Array, Checks, declare, floats, primitive, type_of
+from aot.vendor.dnnl.base import Array, Checks, declare, floats, record, type_of
 from aot.vendor.dnnl.pools import blocks_that_arrive
 
 #: Positions nearer to a half than this may be rounded either way; and how exact linear ones are.
@@ -75,10 +75,9 @@ def to_resampling(c: Recorder, m: Match) -> None:
     linear = Resize.of(m).mode == "linear"
     block = m.x.layout.block
     ends = {"x": m.x.shape, "y": m.y.shape}
-    params = c.params(type=type_of(m.x), rank=m.x.rank, block=block, linear=linear, **ends)
-    state = primitive(c, "aot_dnnl_resize", params)
+    fields = {"type": type_of(m.x), "rank": m.x.rank, "block": block, "linear": linear, **ends}
     macs = math.prod(m.y.shape) * (2 ** (m.x.rank - 2) if linear else 1)
-    c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)
+    record(c, "aot_dnnl_resize", fields, [m.y, m.x], macs)
 
 
 def cases() -> Iterator[Case]:

@@ -12,7 +12,7 @@ from aot.vendor.dnnl.base import (
     Checks,
     declare,
     floats,
-    primitive,
+    record,
     record_matmul,
     split_at,
     type_of,
@@ -38,10 +38,9 @@ def record_softmax(c: Recorder, m: Match) -> None:
     axis = int(m.root.attr("axis", -1)) % m.x.rank
     outer, extent, inner = split_at(m.x.shape, axis, axis + 1)
     sizes = {"outer": outer, "axis": extent, "inner": inner}
-    params = c.params(type=type_of(m.x), **sizes, log=m.root.op_type == "LogSoftmax")
-    state = primitive(c, "aot_dnnl_softmax", params)
-    macs = math.prod(m.x.shape)
-    c.call("aot_dnnl_run", state, m.y, m.x, None, inplace=[(m.y, m.x)], status=True, macs=macs)
+    fields = {"type": type_of(m.x), **sizes, "log": m.root.op_type == "LogSoftmax"}
+    macs, place = math.prod(m.x.shape), [(m.y, m.x)]
+    record(c, "aot_dnnl_softmax", fields, [m.y, m.x], macs, inplace=place)
 
 
 def row_fits(m: Match) -> Checks:
@@ -68,10 +67,9 @@ def to_layernorm(c: Recorder, m: Match) -> None:
     given = None if m.shift is None else np.asarray(m.shift.data, np.float32)
     shift = np.zeros_like(scale) if given is None else given.reshape(-1)
     epsilon = float(np.float32(m.root.attr("epsilon", 1e-5)))
-    params = c.params(type=type_of(m.x), outer=outer, inner=inner, epsilon=epsilon)
+    fields = {"type": type_of(m.x), "outer": outer, "inner": inner, "epsilon": epsilon}
     consts = c.const(scale, "scale"), c.const(shift, "shift")
-    state = primitive(c, "aot_dnnl_layernorm", *consts, params)
-    c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=3 * outer * inner)
+    record(c, "aot_dnnl_layernorm", fields, [m.y, m.x], 3 * outer * inner, consts)
 
 
 #: The library adds one term after the other, so long sums lose digits.
@@ -121,9 +119,8 @@ def record_reduction(c: Recorder, m: Match) -> None:
         record_matmul(c, m.y, c.const(row, "row"), m.x, *shapes)
         return
     sizes = {"outer": outer, "axis": extent, "inner": inner}
-    params = c.params(type=type_of(m.x), **sizes, kind=KINDS[op_type])
-    state = primitive(c, "aot_dnnl_reduce", params)
-    c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=math.prod(m.x.shape))
+    fields = {"type": type_of(m.x), **sizes, "kind": KINDS[op_type]}
+    record(c, "aot_dnnl_reduce", fields, [m.y, m.x], math.prod(m.x.shape))
 
 
 _x, _affine = wildcard("x"), map(wildcard, ("scale", "shift"))

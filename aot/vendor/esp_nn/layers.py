@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from aot.vendor import (
     TFLITE,
     Backend,
     BackendOptions,
-    Case,
     Match,
     QuantisedPair,
     QuantisedPool,
@@ -24,7 +22,6 @@ from aot.vendor import (
     QuantisedSoftmax,
     Recorder,
     UsageError,
-    WindowShape,
     activated,
     images,
     quantised,
@@ -51,9 +48,7 @@ def named(kernel: str, variant: str) -> str:
 
 def product_fits(m: Match) -> Checks:
     """Checks of every product of int8."""
-    conditions = list(shared.product_fits(m, TYPES))
-    yield from conditions
-    if all(ok for ok, _ in conditions):
+    if (yield from shared.product_fits(m, TYPES)):
         data = QuantisedProduct.of(m, TFLITE).w.data
         longest = max(len(data), math.prod(data.shape[1:]))
         yield longest < 2**16, f"{longest} outputs or products in a sum (needs less than 65536)"
@@ -61,10 +56,7 @@ def product_fits(m: Match) -> Checks:
 
 def conv_fits(m: Match) -> Checks:
     """Checks of a convolution of rank 3 or 4: one group or filters per channel, no dilations."""
-    conditions = [*shared.images(m), *product_fits(m)]
-    yield from conditions
-    yield from shared.pads_fit(m)
-    if all(ok for ok, _ in conditions):
+    if (yield from shared.conv_fits(m, product_fits)):
         found, pads = QuantisedProduct.of(m, TFLITE), list(m.conv.attr("pads") or ())
         g = Geometry.of(m, found)
         yield g.whole or g.depthwise, f"{found.groups} groups (needs 1, or one a channel)"
@@ -116,35 +108,23 @@ def product_cost(m: Match) -> float:
 # -- other layers -------------------------------------------------------------------------------
 
 
-def pool_fits(m: Match) -> Checks:
-    """Checks of an average."""
-    yield from shared.average_fits(m, TYPES)
-
-
 def to_average(variant: str, c: Recorder, m: Match) -> None:
     """Record the call of an average."""
     found = QuantisedPool.of(m)
-    _pool(c, m, named("average", variant), found.window, found.limits)
+    shared.record_pool(c, m, named("average", variant), found.window, found.limits)
 
 
 def to_maximum(variant: str, c: Recorder, m: Match) -> None:
     """Record the call of a MaxPool."""
-    _pool(c, m, named("maximum", variant), shared.maximum_window(m), (-128, 127))
-
-
-def _pool(c: Recorder, m: Match, name: str, window: WindowShape, limits: tuple[int, int]) -> None:
-    """Record the call of a pool."""
-    params = c.params(**shared.pool_fields(m, window, limits))
-    rowwise = c.by_windows(m.y, m.x, window, shared.BY_ROWS)
-    c.call(name, m.y, m.x, params, status=True, rowwise=rowwise)
+    window = shared.maximum_window(m)
+    shared.record_pool(c, m, named("maximum", variant), window, (-128, 127))
 
 
 def pair_fits(m: Match) -> Checks:
     """Checks of a sum or product: int8, three equal shapes; sums are scaled to the right only."""
-    ready = list(QuantisedPair.checks(m, TYPES))
-    yield from ready
+    ready = yield from QuantisedPair.checks(m, TYPES)
     yield from shared.equal_shapes(m)
-    if all(ok for ok, _ in ready):
+    if ready:
         fields = shared.pair_fields(m, QuantisedPair.of(m))
         shifts = [v for k, v in fields.items() if k.endswith("shift")]
         most = 0 if "left" in fields else 14
@@ -169,11 +149,6 @@ def to_softmax(variant: str, c: Recorder, m: Match) -> None:
 # -- the backend --------------------------------------------------------------------------------
 
 
-def average_cases() -> Iterator[Case]:
-    """Averages of int8."""
-    yield from shared.average_examples("int8")
-
-
 def backend_for(variant: str) -> Backend:
     """The backend for a variant of the library."""
     made = Backend(
@@ -194,7 +169,8 @@ def backend_for(variant: str) -> Backend:
          QuantisedProduct.conv_cases),
         ("qdense", QuantisedProduct.dense_pattern(), product_fits, to_dense, None,
          QuantisedProduct.dense_cases),
-        ("qaverage", QuantisedPool.average_pattern(), pool_fits, to_average, ends, average_cases),
+        ("qaverage", QuantisedPool.average_pattern(), partial(shared.average_fits, types=TYPES),
+         to_average, ends, partial(shared.average_examples, "int8")),
         ("qmaxpool", pool, shared.maximum_fits, to_maximum, ends, shared.maximum_examples),
         ("qadd", pair.pattern("Add"), pair_fits, to_pair, pair.layouts, pair.cases),
         ("qmul", pair.pattern("Mul"), pair_fits, to_pair, pair.layouts, pair.cases),

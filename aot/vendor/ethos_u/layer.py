@@ -59,11 +59,6 @@ def activation_fits(limits: tuple[int, int], y: Quantisation) -> Checks:
     yield activation(limits, y) is not None, text
 
 
-def holds(checks: list[tuple[bool, str]]) -> bool:
-    """Whether every check, a pair (holds, reason), holds; also true for no checks at all."""
-    return all(ok for ok, _ in checks)
-
-
 def window_geometry(window: WindowShape, m: Match, weights: int = 0) -> Geometry:
     """The geometry of a window that takes x to y; `weights` is the sum of its absolute weights.
 

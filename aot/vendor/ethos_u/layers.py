@@ -38,7 +38,6 @@ from aot.vendor.ethos_u.layer import (
     activation,
     activation_fits,
     finish_rows,
-    holds,
     rows_of,
     window_geometry,
 )
@@ -58,9 +57,7 @@ from aot.vendor.ethos_u.values import (
 def average_fits(m: Match, npu: Npu) -> Checks:
     """Checks of an average whose result has the scale and zero point of x, of rank 3 or 4."""
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
-    conditions = list(QuantisedPool.checks(m))
-    yield from conditions
-    if m.x.rank in (3, 4) and holds(conditions):
+    if (yield from QuantisedPool.checks(m)) and m.x.rank in (3, 4):
         found = QuantisedPool.of(m)
         whole = average_window(found).kernel == _space(m) and max(found.result) == 1
         whole = whole and tuple(found.limits) == found.y.range  # MEAN has no activation
@@ -142,22 +139,16 @@ def maximum_fits(m: Match, npu: Npu) -> Checks:
         yield from _pool_fits("maximum", maximum_window(m), m, npu)
 
 
-def emit_maximum(b: Builder, m: Match) -> None:
-    """MAX_POOL_2D."""
-    _pool(b, "MAX_POOL_2D", maximum_window(m), m, 0)
-
-
 # -- two operands -------------------------------------------------------------------------------
 
 
 def pair_fits(m: Match, npu: Npu) -> Checks:
     """Checks of a sum, difference or product: computed operands have the result's rank."""
-    conditions = list(QuantisedPair.checks(m))
-    yield from conditions
+    ready = yield from QuantisedPair.checks(m)
     for v in (m.a, m.b):
         same = v.is_const or v.rank == m.y.rank
         yield same, f"an operand of rank {v.rank} beside {m.y.rank}"
-    if holds(conditions):
+    if ready:
         found = QuantisedPair.of(m)
         yield from activation_fits(found.limits, found.y)
 
@@ -196,9 +187,7 @@ def _operand(b: Builder, value: ValueRef, of: Quantisation, y: ValueRef) -> int:
 
 def softmax_fits(m: Match, npu: Npu) -> Checks:
     """Checks of a Softmax along the last axis, quantised as TensorFlow Lite does."""
-    conditions = list(QuantisedSoftmax.checks(m))
-    yield from conditions
-    if holds(conditions):
+    if (yield from QuantisedSoftmax.checks(m)):
         found = QuantisedSoftmax.of(m, TFLITE)
         yield found.tflite, f"scale {found.y.s:g}, zero point {found.y.z} (needs 1/256 and -128)"
         along = math.prod(m.x.shape[found.axis + 1 :]) == 1
@@ -257,11 +246,10 @@ def unary_fits(m: Match, npu: Npu) -> Checks:
 
     For example, a Clip must be Relu6 or from -1 to 1.
     """
-    conditions = list(QuantisedTable.checks(m))
-    yield from conditions
+    ready = yield from QuantisedTable.checks(m)
     kind, asked = _unary(m)
     yield bool(kind), "a Clip that is neither Relu6 nor from -1 to 1"
-    if holds(conditions) and asked is not None:
+    if ready and asked is not None:
         y = QuantisedTable.of(m).y
         scale, zero = asked
         fits = (float(y.s), y.z) == asked
@@ -322,7 +310,7 @@ LAYERS = (
         OP.MaxPool(wildcard("x")),
         "x y",
         maximum_fits,
-        emit_maximum,
+        lambda b, m: _pool(b, "MAX_POOL_2D", maximum_window(m), m, 0),
         with_positions("x", "y"),
         maximum_cases,
     ),

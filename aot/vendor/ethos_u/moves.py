@@ -203,11 +203,6 @@ def transpose_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[
     return wanted
 
 
-def emit_transpose(b: Builder, m: Match) -> None:
-    """TRANSPOSE, or a shape where no element moves."""
-    b.define(m.y, b.transposed(b.read(m.x), m.x, permutation(m), m.y))
-
-
 def emit_reshape(b: Builder, m: Match) -> None:
     """Add a RESHAPE of a value that is stored in ONNX's order."""
     x, flat = b.read(m.x), ValueRef(m.x.ir)
@@ -306,6 +301,13 @@ LAYERS = (
         with_positions("x", "y"),
         bilinear_cases,
     ),
-    Layer("qtranspose", OP.Transpose(X), "x y", beside, emit_transpose, transpose_layouts),
+    Layer(
+        "qtranspose",
+        OP.Transpose(X),
+        "x y",
+        beside,
+        lambda b, m: b.define(m.y, b.transposed(b.read(m.x), m.x, permutation(m), m.y)),
+        transpose_layouts,
+    ),
     Layer("qreshape", OP.Reshape(X, wildcard("how")), "x y", beside, emit_reshape, reads_last),
 )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from aot.vendor.ethos_u.layer import (
     activation,
     activation_fits,
     finish_rows,
-    holds,
     padded,
     rows_of,
     window_geometry,
@@ -40,9 +40,7 @@ def _weight_sum(found: QuantisedProduct) -> int:
 def conv_fits(m: Match, npu: Npu) -> Checks:
     """Checks of a convolution: rank 3 or 4, one group or one per channel, TFLite's padding."""
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
-    conditions = list(_product_fits(m))
-    yield from conditions
-    if m.x.rank in (3, 4) and holds(conditions):
+    if (yield from _product_fits(m)) and m.x.rank in (3, 4):
         found = QuantisedProduct.of(m, TFLITE)
         single = found.groups == 1 or found.depthwise
         yield single, f"{found.groups} groups of several channels (needs 1, or one per channel)"
@@ -52,16 +50,15 @@ def conv_fits(m: Match, npu: Npu) -> Checks:
             yield from kept("conv" if found.groups == 1 else "depthwise", g, npu)
 
 
-def _product_fits(m: Match) -> Checks:
+def _product_fits(m: Match) -> Generator[tuple[bool, str], None, bool]:
     """Check what every product needs: int8, symmetric weights and an activation that can be
-    fused.
+    fused. Returned is whether the product is known, whatever its activation.
     """
-    conditions = [*QuantisedProduct.checks(m, rqs=(TFLITE,))]
-    conditions += QuantisedProduct.weights_symmetric(m)
-    yield from conditions
-    if holds(conditions):
+    ready = yield from QuantisedProduct.checks(m, rqs=(TFLITE,), symmetric=True)
+    if ready:
         found = QuantisedProduct.of(m, TFLITE)
         yield from activation_fits(found.limits, found.y)
+    return ready
 
 
 def _operands(b: Builder, found: QuantisedProduct, weights: Any, axis: int) -> list[int]:
@@ -100,9 +97,7 @@ def dense_fits(m: Match, npu: Npu) -> Checks:
     """Check a fully connected layer: the conditions of every product, and Vela's on sums of
     weights.
     """
-    conditions = list(_product_fits(m))
-    yield from conditions
-    if holds(conditions):
+    if (yield from _product_fits(m)):
         one = WindowShape((1,), (1,), (1,), (0,), (0,))
         weights = _weight_sum(QuantisedProduct.of(m, TFLITE))
         yield from kept("dense", Geometry(one, VALID, weights), npu)

@@ -49,7 +49,7 @@ def to_dense(c: Recorder, m: Match) -> None:
 
 def product_fits(m: Match) -> images.Checks:
     """Checks of a product of int8: symmetric weights, one scale where it is transposed."""
-    conditions = *QuantisedProduct.checks(m, (S8,)), *QuantisedProduct.weights_symmetric(m)
+    conditions = QuantisedProduct.checks(m, (S8,), symmetric=True)
     one = f"{m.sw.shape} scales (a transposed convolution needs one)"
     return images.integers(
         m,
