@@ -53,11 +53,11 @@ def test_energy_counts_products_and_bytes():
     p, regions, kinds = conv(c)
     t = traffic(expand(p.bytes()), c, kinds)
     pixels = 2 * 16 * 6
-    assert t.products == pixels * 9 * 16 * 16
-    assert t.flash == p.size + len(regions[1])
-    assert t.sram == 6 * 4 * 16 * 16 + len(regions[3])
-    assert t.wgt == 7 * 9 * 256  # loaded once, read by six products
-    assert t.energy() > t.flash * 60
+    assert t["products"] == pixels * 9 * 16 * 16
+    assert t["flash"] == p.size + len(regions[1])
+    assert t["sram"] == 6 * 4 * 16 * 16 + len(regions[3])
+    assert t["wgt"] == 7 * 9 * 256  # loaded once, read by six products
+    assert t.energy() > t["flash"] * 60
 
 
 def test_trace():

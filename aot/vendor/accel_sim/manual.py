@@ -125,7 +125,7 @@ def _enumerations() -> str:
 
 def _energy() -> str:
     """The text and table of the energy per product and per byte, in picojoules."""
-    rows = [[f.name.replace("_", " "), getattr(COSTS, f.name)] for f in dataclasses.fields(COSTS)]
+    rows = [[name.replace("_", " "), cost] for name, cost in COSTS.items()]
     text = "Orders of magnitude for decisions, not measurements: picojoules per product (with its "
     text += "sum) and per byte of each memory.\n\n"
     return text + table(("what", "pJ"), rows)

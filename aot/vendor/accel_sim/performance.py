@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ def report(compiled: Compiled, config: Config) -> bytes:
         ],
         "busy": list(t.busy),
         "waits": list(t.stalled),
-        "moved": asdict(moved),
+        "moved": dict(moved),
         "picojoules": round(moved.energy()),
         "layers": [_layer(compiled, n) for n in range(len(compiled.layers))],
         "notes": list(compiled.notes),
