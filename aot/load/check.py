@@ -8,6 +8,7 @@ truncated constants pass. Everything a later stage relies on is checked here.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from graphlib import CycleError, TopologicalSorter
 
 from aot.errors import AotError, ModelError, UnsupportedError, meant, raise_all
 from aot.ir.deferred_import import onnx
@@ -201,24 +202,14 @@ def _undefined(graph: onnx.GraphProto, title: str, name: str, later: set[str]) -
 
 
 def _is_cyclic(graph: onnx.GraphProto) -> bool:
-    """Whether nodes of the graph need each other in a circle (Kahn's algorithm)."""
+    """Whether nodes of the graph need each other in a circle."""
     producer = {o: i for i, n in enumerate(graph.node) for o in n.output if o}
     needs = [{producer[x] for x in n.input if x in producer} for n in graph.node]
-    users: list[list[int]] = [[] for _ in needs]
-    for user, sources in enumerate(needs):
-        for source in sorted(sources):
-            users[source].append(user)
-    # Without recursion: a model has chains of more nodes than Python nests calls.
-    waiting = [len(s) for s in needs]
-    ready = [i for i, count in enumerate(waiting) if count == 0]
-    done = 0
-    while ready:
-        done += 1
-        for user in users[ready.pop()]:
-            waiting[user] -= 1
-            if waiting[user] == 0:
-                ready.append(user)
-    return done < len(needs)
+    try:
+        TopologicalSorter(dict(enumerate(needs))).prepare()
+    except CycleError:
+        return True
+    return False
 
 
 def _opset_errors(model: onnx.ModelProto) -> Iterator[AotError]:

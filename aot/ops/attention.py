@@ -19,8 +19,8 @@ from aot.ops.attention_plan import FEW, plan
 from aot.ops.matmul_views import Strided, turned
 from aot.ops.narrow import rounds
 from aot.ops.registry import op, portable
-from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
-from aot.shapes.dynamic.equality_constraints import fit_inputs, require_equal
+from aot.shapes.dynamic.dims import DynamicDims, refused
+from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, require_equal
 from aot.shapes.dynamic.rows import counted
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed, with_input
 from aot.shapes.operands import operand_shape, operands_fit, repeats, wrong
@@ -308,18 +308,12 @@ def attention_dynamic(x: DynamicDims, node: ir.Node) -> None:
         for i in (4, 5, 6)
     ):
         raise refused(node, "attends along a dimension known at run time only")
-    batches = [x.run_sizes(i).get(0) for i in (q, k, v)]
-    if len({b is None for b in batches}) > 1:
-        raise refused(node, "has queries and keys of other batches")
-    batch = batches[0]
-    for other in batches[1:]:
-        if batch is not None and other is not None:
-            batch = require_equal(x, node, batch, other, "has queries and keys of other batches")
+    batch, *others = (x.run_sizes(i).get(0) for i in (q, k, v))
+    for other in others:
+        batch = agreed(x, node, batch, other, "has queries and keys of other batches")
     n, m = x.run_sizes(k).get(rows), x.run_sizes(v).get(rows)
-    if (n is None) != (m is None):
-        raise refused(node, "has other numbers of keys and of values")
-    if n is not None and m is not None:
-        n = require_equal(x, node, n, m, "has other numbers of keys and of values")
+    n = agreed(x, node, n, m, "has other numbers of keys and of values")
+    if n is not None:
         # Padding may hold NaN, which a mask does not hide: 0 * NaN is NaN.
         node.replace_input_with(1, x.neutral(node, k, 0, [rows]))
         node.replace_input_with(2, x.neutral(node, v, 0, [rows]))
@@ -327,18 +321,12 @@ def attention_dynamic(x: DynamicDims, node: ir.Node) -> None:
     _mask(x, node, n, x.run_sizes(q).get(rows), batch, least)
     _fit(x, node, rows)
     x.sweep.type_outputs(node)
-    own: Axes = {} if batch is None else {0: batch}
     queries = x.run_sizes(q).get(rows)
+    # Keys and values with their past, and the scores, always have an axis of heads.
+    sizes = {1: {2: n}, 2: {2: n}, 3: {2: queries, 3: n}}
     for index, value in enumerate(node.outputs):
-        if not value.name:
-            continue
-        if index in (1, 2):
-            x.set(value, {**own, **({} if n is None else {2: n})})
-        elif index == 3:
-            ends = {2: queries, 3: n}
-            x.set(value, {**own, **{a: e for a, e in ends.items() if e is not None}})
-        else:
-            x.set(value, {**own, **({} if queries is None else {rows: queries})})
+        ends = {0: batch, **sizes.get(index, {rows: queries})}
+        x.set(value, {a: e for a, e in ends.items() if e is not None})
 
 
 def _mask(

@@ -346,9 +346,7 @@ def split_dynamic(x: DynamicDims, node: ir.Node) -> None:
     axis = axis_of(node, len(shape_of(data)))
     known = None if sizes is None else lookup(sizes, x.sweep.partial_values)
     if axis not in x.run_sizes(data) and (sizes is None or (known is not None and known.full)):
-        x.sweep.type_outputs(node)
-        for value in node.outputs:
-            x.set(value, x.run_sizes(data))
+        pass_on(x, node, x.run_sizes(data))
         return
     count, size = len(node.outputs), shape_of(data)[axis]
     n = x.dim(node, data, axis)

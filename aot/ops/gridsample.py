@@ -13,7 +13,7 @@ from aot.ir.graph_nodes import shape_of
 from aot.ir.operators import OneOf
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, refused
-from aot.shapes.dynamic.rules import dynamic, needed
+from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.vendor import F32, Case, Match, Recorder, case, f32
 
 #: In the order of the kernel's constants.
@@ -93,5 +93,4 @@ def sample_dynamic(x: DynamicDims, node: ir.Node) -> None:
     last = len(shape_of(grid)) - 1
     if last in points or (own and not x.same(own[0], points[0])):
         raise refused(node, "samples along a dimension known at run time only")
-    x.sweep.type_outputs(node)
-    x.set(node.outputs[0], {a if a == 0 else a + 1: n for a, n in points.items()})
+    pass_on(x, node, {a if a == 0 else a + 1: n for a, n in points.items()})

@@ -11,7 +11,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute, dtype_of, shape_of
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.rows import along, means
-from aot.shapes.dynamic.rules import dynamic, needed, only_first
+from aot.shapes.dynamic.rules import dynamic, needed, only_first, pass_on
 
 
 @dynamic("InstanceNormalization")
@@ -26,8 +26,7 @@ def instance_dynamic(x: DynamicDims, node: ir.Node) -> None:
     if 1 in own:
         raise refused(node, "has channels whose number is known at run time only")
     if not set(own) & set(axes):
-        x.sweep.type_outputs(node)
-        x.set(node.outputs[0], own)
+        pass_on(x, node, own)
         return
     y = _standardised(x, node, data, axes)
     _scaled(x, node, y, own)
@@ -46,8 +45,7 @@ def group_dynamic(x: DynamicDims, node: ir.Node) -> None:
         raise refused(node, "has channels whose number is known at run time only")
     # The kernel takes every sample for itself, so a dynamic batch needs nothing more.
     if not any(a > 1 for a in own):
-        x.sweep.type_outputs(node)
-        x.set(node.outputs[0], own)
+        pass_on(x, node, own)
         return
     groups = int(attribute(node, "num_groups", 1))
     grouped = (shape[0], groups, shape[1] // groups, *shape[2:])
@@ -103,6 +101,4 @@ def channelwise_dynamic(x: DynamicDims, node: ir.Node) -> None:
     data = only_first(x, node)
     if 1 in x.run_sizes(data):
         raise refused(node, "has channels whose number is known at run time only")
-    x.sweep.type_outputs(node)
-    for value in node.outputs[:1]:
-        x.set(value, x.run_sizes(data))
+    pass_on(x, node, x.run_sizes(data), 0)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from aot.shapes import symbolic
 from aot.shapes.cures import Sizing, axes, sizings, zeros
 from aot.shapes.dynamic.dims import DynamicDims, constant_ints, refused
 from aot.shapes.dynamic.propagate import axes_left, reduced_axes
+from aot.shapes.dynamic.rows import means
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.evaluate import Rule, evaluates, integers, need, optional
 from aot.shapes.interval_analysis import (
@@ -455,25 +455,10 @@ def mean_dynamic(x: DynamicDims, node: ir.Node) -> None:
     data = needed(node, 0)
     axes, keep = reduced_axes(x, node, Reduces(0, "axes"))
     left = axes_left(x, data, axes, keep)
-    inside = [a for a in x.run_sizes(data) if a in axes]
-    if not inside:
+    if not any(a in axes for a in x.run_sizes(data)):
         pass_on(x, node, left)
         return
-    kind = int(data.dtype or 0)
-    own = shape_of(data)
-    result = [1 if a in axes else d for a, d in enumerate(own) if keep or a not in axes]
-    # The sum would add what the padding holds.
-    data = x.neutral(node, data, 0, inside)
-    how: dict[str, Any] = {"keepdims": int(keep)}
-    total = x.node(node, "ReduceSum", [data, x.ints(node, axes)], [(kind, result)], **how)[0]
-    count = x.ints(node, [prod(own[a] for a in axes if a not in inside)])
-    for a in inside:
-        count = x.mul(node, count, x.run_sizes(data)[a])
-    number = x.node(node, "Cast", [count], [(kind, (1,))], to=kind)[0]
-    if not result:
-        number = x.node(node, "Reshape", [number, x.ints(node, [])], [(kind, ())])[0]
-    y = x.node(node, "Div", [total, number], [(kind, result)])[0]
-    x.substitute(node, y, left)
+    x.substitute(node, means(x, data, node, axes, keep), left)
 
 
 @dynamic("CumProd CumSum")

@@ -14,7 +14,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, attribute, dtype_of, given, original_name, shape_of
 from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, no_bound, refused
 from aot.shapes.dynamic.rows import along, edge, most_of, picked, within
-from aot.shapes.dynamic.rules import dynamic, needed
+from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import lookup
 from aot.shapes.symbolic import multiply, number
@@ -332,7 +332,6 @@ def resize_dynamic(x: DynamicDims, node: ir.Node) -> None:
     if whole is not None and whole.full and whole.data.size:
         factors = dict(zip(axes, whole.data.ravel(), strict=True))
         if x.run_sizes(data) and all(factors.get(a, 1.0) == 1.0 for a in x.run_sizes(data)):
-            x.sweep.type_outputs(node)
-            x.set(node.outputs[0], x.run_sizes(data))
+            pass_on(x, node, x.run_sizes(data))
             return
     resize(x, node)

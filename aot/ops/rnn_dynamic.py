@@ -6,7 +6,7 @@ from __future__ import annotations
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute, given, shape_of
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
-from aot.shapes.dynamic.equality_constraints import require_equal
+from aot.shapes.dynamic.equality_constraints import agreed
 from aot.shapes.dynamic.rules import INT32_TYPE, dynamic, needed, with_input
 
 
@@ -35,12 +35,7 @@ def recurrent_dynamic(x: DynamicDims, node: ir.Node) -> None:
             continue
         axis = 0 if index == 4 or batch_first else 1
         theirs = x.run_sizes(value).get(axis)
-        if (theirs is None) != (rows is None):
-            raise refused(node, "has states for another batch than its sequences")
-        if theirs is not None and rows is not None:
-            rows = require_equal(
-                x, node, rows, theirs, "has states for another batch than its sequences"
-            )
+        rows = agreed(x, node, rows, theirs, "has states for another batch than its sequences")
         if index == 4 and theirs is not None:
             node.replace_input_with(4, x.neutral(node, value, 0))
     if n is not None and lengths is None:
@@ -52,8 +47,6 @@ def recurrent_dynamic(x: DynamicDims, node: ir.Node) -> None:
         with_input(node, 4, made)
     x.sweep.type_outputs(node)
     for index, value in enumerate(node.outputs):
-        if not value.name:
-            continue
         ends: Axes = {} if rows is None else {0 if batch_first else (2 if index == 0 else 1): rows}
         if index == 0 and n is not None:
             ends[1 if batch_first else 0] = n

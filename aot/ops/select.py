@@ -19,7 +19,7 @@ from aot.ops.kernels import NUMBERS
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, always, sizings
 from aot.shapes.dynamic.dims import INT64, DynamicDims, axis_of, constant_ints, refused
-from aot.shapes.dynamic.equality_constraints import require_equal
+from aot.shapes.dynamic.equality_constraints import agreed
 from aot.shapes.dynamic.rules import (
     FLOAT_TYPE,
     dynamic,
@@ -328,10 +328,8 @@ def reverse_sequence_dynamic(x: DynamicDims, node: ir.Node) -> None:
     data, lengths = needed(node, 0), needed(node, 1)
     batch = int(attribute(node, "batch_axis", 1))
     ours, theirs = x.run_sizes(data).get(batch), x.run_sizes(lengths).get(0)
-    if (ours is None) != (theirs is None):
-        raise refused(node, "has lengths for another batch than its sequences")
-    if ours is not None and theirs is not None:
-        require_equal(x, node, ours, theirs, "has lengths for another batch than its sequences")
+    other = "has lengths for another batch than its sequences"
+    if agreed(x, node, ours, theirs, other) is not None:
         node.replace_input_with(1, x.neutral(node, lengths, 0))
     pass_on(x, node, x.run_sizes(data))
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from aot.errors import InternalError
 from aot.ir.deferred_import import ir
@@ -228,30 +228,16 @@ def _reads(node: ir.Node) -> Iterator[ir.Value]:
 def _acyclic(group: Sequence[Group], needs: Sequence[Sequence[int]]) -> None:
     """Raise InternalError if the groups need each other in a circle.
 
-    `group[i]` is the group of item i, `needs[i]` lists items that item i reads from. Groups that
-    need nothing are removed until none is left (Kahn's algorithm).
+    `group[i]` is the group of item i, `needs[i]` lists items that item i reads from.
     """
-    after: dict[Group, set[Group]] = {g: set() for g in group}
+    needed: dict[Group, set[Group]] = {g: set() for g in group}
     for i, before in enumerate(needs):
-        # Edges between groups, each once: several edges between two groups would be counted twice.
-        for j in before:
-            if group[j] != group[i]:
-                after[group[j]].add(group[i])
-    waiting = {g: 0 for g in after}
-    for users in after.values():
-        for g in users:
-            waiting[g] += 1
-    queue = deque(g for g, n in waiting.items() if n == 0)
-    removed = 0
-    while queue:
-        removed += 1
-        for g in after[queue.popleft()]:
-            waiting[g] -= 1
-            if waiting[g] == 0:
-                queue.append(g)
-    if removed != len(waiting):
-        stuck = sorted(g for g, n in waiting.items() if n)
-        raise InternalError(f"the graph of regions has a cycle through {stuck[:4]}")
+        needed[group[i]].update(group[j] for j in before if group[j] != group[i])
+    try:
+        TopologicalSorter(needed).prepare()
+    except CycleError as error:
+        stuck = sorted(set(error.args[1]))
+        raise InternalError(f"the graph of regions has a cycle through {stuck[:4]}") from error
 
 
 def _ordered(group: Sequence[Group], needs: Sequence[Sequence[int]]) -> None:

@@ -75,9 +75,9 @@ def in_order(
     return order
 
 
-def topological(after: Sequence[Sequence[int]]) -> list[int]:
-    """Vertices in a topological order. `after` has the users of each. InternalError if there is a
-    cycle.
+def free_of_cycles(after: Sequence[Sequence[int]]) -> list[int]:
+    """The vertices that no cycle leads to, in a topological order. `after` has the users of
+    each (Kahn's algorithm).
     """
     waiting = [0] * len(after)
     for users in after:
@@ -89,6 +89,14 @@ def topological(after: Sequence[Sequence[int]]) -> list[int]:
             waiting[s] -= 1
             if not waiting[s]:
                 order.append(s)
+    return order
+
+
+def topological(after: Sequence[Sequence[int]]) -> list[int]:
+    """Vertices in a topological order. `after` has the users of each. InternalError if there is a
+    cycle.
+    """
+    order = free_of_cycles(after)
     if len(order) != len(after):
         raise InternalError("regions of a graph that has a cycle")
     return order

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from aot.errors import ModelError, raise_all
 from aot.partition.limits import Rule, contracted_flow
-from aot.partition.region_search import readers
+from aot.partition.region_search import free_of_cycles, readers
 from aot.partition.regions import Regions, merge_regions, quotient_order
 
 Preds = Sequence[Sequence[int]]
@@ -95,18 +95,11 @@ def _contracted(preds: Preds, group: Sequence[int]) -> tuple[list[list[int]], li
 
 
 def _cycle(preds: Preds, starts: Sequence[int]) -> list[int]:
-    """Vertices of a shortest cycle through one of `starts`, along its edges; [] if there is none.
-
-    Vertices that no cycle leads to are removed first (Kahn's algorithm).
+    """Vertices of a shortest cycle through one of `starts`, along its edges; [] if there is
+    none.
     """
-    after, waiting = readers(preds), [len(before) for before in preds]
-    ready = [v for v, n in enumerate(waiting) if not n]
-    for v in ready:
-        for s in after[v]:
-            waiting[s] -= 1
-            if not waiting[s]:
-                ready.append(s)
-    stuck = {v for v, n in enumerate(waiting) if n}
+    after = readers(preds)
+    stuck = set(range(len(after))).difference(free_of_cycles(after))
     found = [path for v in starts if v in stuck and (path := _path(after, v, v, stuck))]
     return min(found, key=len) if found else []
 

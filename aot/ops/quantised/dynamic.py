@@ -22,7 +22,7 @@ from aot.ops.quantised.shapes import QConv, padded, round_up
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.products import multiplied
-from aot.shapes.dynamic.rules import dynamic, needed
+from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.operands import Shape, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import PartialValues
 from aot.vendor import (
@@ -229,8 +229,7 @@ def quantised_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """
     data = needed(node, 0)
     node.replace_input_with(0, x.neutral(node, data, 0))
-    x.sweep.type_outputs(node)
-    x.set(node.outputs[0], x.run_sizes(data))
+    pass_on(x, node, x.run_sizes(data), 0)
 
 
 @operands_fit("MatMulInteger")

@@ -88,8 +88,10 @@ class DynamicDims:
         Nothing is noted without axes, of axes without room or for a value without a name.
         UnsupportedError for elements of less than a byte.
         """
+        if not value.name:
+            return
         axes = {a: n for a, n in axes.items() if shape_of(value)[a]}
-        if not axes or not value.name:
+        if not axes:
             return
         kind = value.dtype
         if kind is not None and kind.name != "STRING" and kind.bitwidth < 8:

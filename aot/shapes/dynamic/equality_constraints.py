@@ -32,6 +32,20 @@ def require_equal(
     return x.new(made, int(most), int(least))
 
 
+def agreed(
+    x: DynamicDims, node: ir.Node, left: ir.Value | None, right: ir.Value | None, what: str
+) -> ir.Value | None:
+    """The one size of two axes of which both are dynamic, None where neither is.
+
+    UnsupportedError with `what` if one is (None: it is not), or if they may well differ.
+    """
+    if left is not None and right is not None:
+        return require_equal(x, node, left, right, what)
+    if left is not right:
+        raise refused(node, what)
+    return None
+
+
 def meet(
     x: DynamicDims, node: ir.Node, found: Axes, place: int, value: ir.Value, what: str = ""
 ) -> None:
@@ -75,4 +89,4 @@ def fit_inputs(x: DynamicDims, node: ir.Node, places: dict[int, dict[int, int]])
                 node.replace_input_with(index, small)
 
 
-__all__ = ["fit_inputs", "fitted", "meet", "require_equal"]
+__all__ = ["agreed", "fit_inputs", "fitted", "meet", "require_equal"]

@@ -100,10 +100,13 @@ def edge(x: DynamicDims, node: ir.Node, data: ir.Value, axis: int) -> ir.Value:
     return picked(x, node, data, rows, axis, n)
 
 
-def means(x: DynamicDims, data: ir.Value, node: ir.Node, axes: Sequence[int]) -> ir.Value:
+def means(
+    x: DynamicDims, data: ir.Value, node: ir.Node, axes: Sequence[int], keep: bool = True
+) -> ir.Value:
     """Add nodes in front of `node` that compute the mean of the floating-point `data` over `axes`.
 
-    `axes` are numbers from 0 to rank - 1; the result has the type of `data` and size 1 along them.
+    `axes` are numbers from 0 to rank - 1; the result has the type of `data` and size 1 along them,
+    or with `keep` False lacks them; then the dynamic axes of the result are left to the caller.
     A dynamic axis is stored at its upper bound: its padding counts as 0 in the sum, and the divisor
     uses its size of the run (int64, shape [1]). Dynamic axes outside of `axes` stay dynamic in the
     result.
@@ -112,15 +115,18 @@ def means(x: DynamicDims, data: ir.Value, node: ir.Node, axes: Sequence[int]) ->
     own = x.run_sizes(data)
     inside = [a for a in own if a in axes]
     data = x.neutral(node, data, 0, inside) if inside else data
-    result = tuple(1 if a in axes else d for a, d in enumerate(shape))
-    typed = [(kind, result)]
-    total = x.node(node, "ReduceSum", [data, x.ints(node, axes)], typed, keepdims=1)[0]
+    result = tuple(1 if a in axes else d for a, d in enumerate(shape) if keep or a not in axes)
+    typed, where = [(kind, result)], x.ints(node, axes)
+    total = x.node(node, "ReduceSum", [data, where], typed, keepdims=int(keep))[0]
     count = x.ints(node, [prod(shape[a] for a in axes if a not in inside)])
     for a in inside:
         count = x.mul(node, count, own[a])
     divisor = x.node(node, "Cast", [count], [(kind, (1,))], to=kind)[0]
+    if not result:
+        divisor = x.node(node, "Reshape", [divisor, x.ints(node, [])], [(kind, ())])[0]
     made = x.node(node, "Div", [total, divisor], typed)[0]
-    x.set(made, {a: n for a, n in own.items() if a not in axes})
+    if keep:
+        x.set(made, {a: n for a, n in own.items() if a not in axes})
     return made
 
 
