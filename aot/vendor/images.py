@@ -137,6 +137,14 @@ def rows_fields(rows: int, depth: int, columns: int) -> Fields:
     return sizes | dict.fromkeys(("kernel", "stride", "dilation"), (1, 1))
 
 
+def dense(c: Recorder, m: Match) -> tuple[list[Operand], Fields]:
+    """Constants (weights, bias, no scales) and fields, without bounds, of a product of floats."""
+    found, rows = MatrixProduct.of(m, m.node), math.prod(m.a.shape[:-1])
+    w = np.ascontiguousarray(np.transpose(found.weights))  # type: ignore[arg-type]
+    b = next((c.const(np.ascontiguousarray(d), "b") for d in found.biases.values()), None)
+    return [c.const(w, "w"), b, None], rows_fields(rows, *w.shape[::-1])
+
+
 def conv_fits(m: Match) -> Checks:
     """Checks of the window of a convolution, and that weights and bias are constant."""
     fields, pads = conv_fields(m), [int(p) for p in m.conv.attr("pads") or [0]]

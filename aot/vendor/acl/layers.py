@@ -12,7 +12,6 @@ from aot.vendor import (
     S8,
     Layout,
     Match,
-    MatrixProduct,
     QuantisedPair,
     QuantisedProduct,
     Recorder,
@@ -47,12 +46,6 @@ def conv_fields(m: Match) -> images.Fields:
     return {**images.conv_fields(m), "result": images.extents(m.y)}
 
 
-def rows_fields(rows: int, depth: int, columns: int) -> images.Fields:
-    """Fields of a product of [rows, depth] by [depth, columns], a window of one position."""
-    fields = images.rows_fields(rows, depth, columns)
-    return {**fields, "result": fields["size"]}
-
-
 def groups_fit(m: Match) -> images.Checks:
     """Checks of groups: there is one, or one of each channel."""
     groups, channels = int(m.conv.attr("group", 1)), m.x.shape[1]
@@ -77,11 +70,9 @@ def to_conv(c: Recorder, m: Match) -> None:
 
 def to_dense(c: Recorder, m: Match) -> None:
     """Record a product of floats by a constant matrix."""
-    found, rows = MatrixProduct.of(m, m.node), math.prod(m.a.shape[:-1])
-    w = np.ascontiguousarray(np.transpose(found.weights))  # type: ignore[arg-type]
-    b = next((c.const(np.ascontiguousarray(d), "b") for d in found.biases.values()), None)
-    fields = {**rows_fields(rows, *w.shape[::-1]), **images.bounds_of(m)}
-    run(c, m, "conv", [m.a], [c.const(w, "w"), b, None], macs=images.macs_of(m, fields), **fields)
+    given, fields = images.dense(c, m)
+    fields |= {"result": fields["size"], **images.bounds_of(m)}
+    run(c, m, "conv", [m.a], given, macs=images.macs_of(m, fields), **fields)
 
 
 def product_fits(m: Match) -> images.Checks:
@@ -136,7 +127,8 @@ def to_product(c: Recorder, m: Match) -> None:
     """Record a product of quantised values."""
     found, rows = QuantisedProduct.of(m), math.prod(m.x.shape[:-1])
     w, bias, scales, _ = rescaled(found)
-    fields = conv_fields(m) if found.window else rows_fields(rows, *w.shape[::-1])
+    fields = conv_fields(m) if found.window else images.rows_fields(rows, *w.shape[::-1])
+    fields.setdefault("result", fields["size"])
     stored = stored_weights(w, fields["groups"] > 1) if found.window else w
     b, scale = c.const(bias.astype(np.int32), "b"), c.const(scales.astype(np.float32), "scales")
     given = c.const(np.ascontiguousarray(stored), "w"), b, scale
@@ -175,9 +167,7 @@ def to_mean(c: Recorder, m: Match) -> None:
 
 def qpair_fits(m: Match) -> images.Checks:
     """Checks of a sum, a difference or a product of int8."""
-    types = [(v.dtype is S8, f"an operand of {v.dtype} (needs int8)") for v in (m.a, m.b, m.y)]
-    conditions = [*QuantisedPair.checks(m), *types]
-    return images.integers(m, QuantisedPair, conditions, lambda p: ())
+    return images.integers(m, QuantisedPair, QuantisedPair.checks(m, (S8,)), lambda p: ())
 
 
 def to_unary(c: Recorder, m: Match) -> None:

@@ -15,7 +15,6 @@ from aot.vendor import (
     OP,
     S8,
     Match,
-    MatrixProduct,
     QuantisedProduct,
     Recorder,
     activated,
@@ -40,11 +39,9 @@ def to_conv(c: Recorder, m: Match) -> None:
 
 def to_dense(c: Recorder, m: Match) -> None:
     """Record a product of floats."""
-    found, rows = MatrixProduct.of(m, m.node), math.prod(m.a.shape[:-1])
-    w = np.ascontiguousarray(np.transpose(found.weights))  # type: ignore[arg-type]
-    b = next((c.const(np.ascontiguousarray(d), "b") for d in found.biases.values()), None)
-    fields = {**images.rows_fields(rows, *w.shape[::-1]), **images.bounds_of(m)}
-    run(c, m, "conv", [m.a], [c.const(w, "w"), b, None], macs=images.macs_of(m, fields), **fields)
+    given, fields = images.dense(c, m)
+    macs = images.macs_of(m, fields)
+    run(c, m, "conv", [m.a], given, macs=macs, **fields, **images.bounds_of(m))
 
 
 def product_fits(m: Match) -> images.Checks:
