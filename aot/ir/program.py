@@ -92,15 +92,6 @@ class Tensor:
         return " ".join(parts)
 
 
-def base(tensors: Mapping[str, Tensor], name: str) -> tuple[str, int]:
-    """The tensor that owns the memory of `name`, and the byte offset in it."""
-    tensor, offset = tensors[name], 0
-    while tensor.view is not None:
-        offset += tensor.view.offset
-        tensor = tensors[tensor.view.base]
-    return tensor.name, offset
-
-
 @dataclass(frozen=True, slots=True)
 class Arg:
     """A pointer argument: `tensor` plus `offset` bytes.
@@ -475,7 +466,12 @@ class Program:
 
     def base(self, name: str) -> tuple[str, int]:
         """The tensor that owns the memory of `name`, and the byte offset in it."""
-        return base(self.tensors, name)
+        offset = 0
+        t = self.tensors[name]
+        while t.view is not None:
+            offset += t.view.offset
+            t = self.tensors[t.view.base]
+        return t.name, offset
 
     def text(self) -> str:
         """The whole program, one line per tensor and call; equal programs give equal text."""

@@ -17,7 +17,6 @@ from aot.ir.program import (
     Role,
     RunTimeShape,
     Tensor,
-    base,
 )
 from aot.options import Options
 from aot.shapes.dynamic.dims import KEPT_SIZE, RUN_TIME_SHAPES
@@ -241,4 +240,10 @@ def _begin(c: Recorder, pair: Pair) -> None:
 
 def _owner(c: Recorder, value: ValueRef) -> tuple[str, int]:
     """The tensor that owns the memory of `value`, and the byte offset in it; "" for a constant."""
-    return ("", 0) if value.is_const else base(c.tensors, value.name)
+    if value.is_const:
+        return "", 0
+    tensor, offset = c.tensors[value.name], 0
+    while tensor.view is not None:
+        offset += tensor.view.offset
+        tensor = c.tensors[tensor.view.base]
+    return tensor.name, offset
