@@ -149,12 +149,11 @@ def test_configuration_header_and_flags(tmp_path: Path) -> None:
     (tmp_path / "my_config.h").write_text(
         '#define AOT_ARENA_ATTR __attribute__((section(".bss.my_arena")))\n'
     )
-    out = toy.build(
-        toy.mixed(), tmp_path / "out", f"-DAOT_CONFIG={tmp_path / 'my_config.h'}", cflags="-DMINE=1"
-    )
+    given = f"-DAOT_CONFIG={tmp_path / 'my_config.h'}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
+    out = toy.build(toy.mixed(), tmp_path / "out", *given, cflags="-DMINE=1")
     text = toy.run("objdump", "-h", str(out / "lib" / "libmixed.a"))
     assert ".bss.my_arena" in text
-    commands = (out / "CMakeFiles" / "mixed-objects.dir" / "flags.make").read_text()
+    commands = (out / "compile_commands.json").read_text()
     assert "-DMINE=1" in commands
     assert "-O3" in commands
 

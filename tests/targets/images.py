@@ -61,7 +61,9 @@ def own_image(model: Path, folder: Path, target: str) -> tuple[int, int]:
         f"-DMODEL={out / 'bundle'}",
         f"-DCMAKE_TOOLCHAIN_FILE={out / 'bundle' / 'cmake' / 'toolchain.cmake'}",
     ]
-    for step in (["-S", own, "-B", own, *given], ["--build", own]):
+    # Ninja links a program's objects in another order, which moves the padding between variables.
+    make = ("-G", "Unix Makefiles")
+    for step in (["-S", own, "-B", own, *make, *given], ["--build", own]):
         subprocess.run(["cmake", *step], check=True, capture_output=True)
     with (own / "firmware").open("rb") as file:
         parts = [s for s in ELFFile(file).iter_sections() if s["sh_flags"] & 2]

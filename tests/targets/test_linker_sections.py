@@ -105,8 +105,9 @@ def linked(firmware: Path, rule: str, used: str = ARENA_USED) -> str:
     (firmware / "own.ld").write_text(SCRIPT.replace("RULE", rule))
     command = ["cmake", "--build", str(firmware / "build")]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0 or "ld:" in done.stderr, done.stderr
-    return done.stderr if done.returncode else ""
+    said = done.stdout + done.stderr  # ninja prints all of it to one of them
+    assert done.returncode == 0 or "ld:" in said, said
+    return said if done.returncode else ""
 
 
 def test_scripts_that_do_not_fit(firmware: Path) -> None:
@@ -199,4 +200,5 @@ def test_constants_in_the_memory_of_code(
         (own / "own.ld").write_text(SCRIPT.replace("RULE", rule))
         command = ["cmake", "--build", str(own / "build"), "--clean-first"]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
-        assert ("section `.ext'" in done.stderr) is missing, done.stderr
+        said = done.stdout + done.stderr
+        assert ("section `.ext'" in said) is missing, said
