@@ -257,7 +257,7 @@ AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, c
             o = aot_tile_f32_group(b, vecs, O);
             first = aot_conv_f32_channels(p, b, o, &j.kc);
             size = (ptrdiff_t)p->kh * p->kw * j.kc * o * AOT_VLEN;
-            j.kblk = AOT_VLEN == 1 ? j.kc : AOT_VLEN;
+            j.kblk = AOT_VLEN > 1 ? AOT_VLEN : AOT_TILE_CUTS && j.kc > j.run ? j.run : j.kc;
             j.x = xi + first / AOT_VLEN * p->x_plane;
             j.w = panel;
             j.bias = bias + b * AOT_VLEN;

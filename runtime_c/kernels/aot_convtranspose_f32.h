@@ -25,6 +25,8 @@ typedef struct {
 } aot_convtranspose_f32_params;
 
 enum { AOT_CONVTRANSPOSE_T = 8 };
+/* Products that are summed up before they join a total, as long sums lose digits. */
+enum { AOT_CONVTRANSPOSE_RUN = 128 };
 
 /* The input position along one axis that tap k brings to output o, or -1. */
 AOT_INLINE int32_t aot_convtranspose_from(const aot_convtranspose_f32_params *p, int axis,
@@ -37,16 +39,14 @@ AOT_INLINE int32_t aot_convtranspose_from(const aot_convtranspose_f32_params *p,
 }
 
 #if AOT_VLEN > 1
-/* acc[0..N-1] += N pixels side by side, from x on, times w over all input channels; N is 8, 4 or 1.
+/* acc[0..N-1] += N pixels side by side, from x on, times w over `count` channels; N is 8, 4 or 1.
  * Every sum is a variable of its own: gcc keeps arrays of them on the stack. */
-AOT_INLINE void aot_convtranspose_f32_run(aot_vf *acc, const float *x, const float *w, int32_t ic,
-                                          ptrdiff_t plane, int N) {
+AOT_INLINE void aot_convtranspose_f32_run(aot_vf *acc, const float *x, const float *w,
+                                          int32_t count, ptrdiff_t plane, int N) {
     enum { V = AOT_VLEN };
-    const int some = N > 1, many = N > 4;
-    aot_vf a0 = acc[0], a1 = acc[some], a2 = acc[2 * some], a3 = acc[3 * some];
-    aot_vf a4 = acc[4 * many], a5 = acc[5 * many], a6 = acc[6 * many], a7 = acc[7 * many];
-    for (int32_t c0 = 0; c0 < ic; c0 += V, x += plane) {
-        const int32_t lanes = ic - c0 < V ? ic - c0 : V;
+    aot_vf a0 = aot_vzero(), a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0, a6 = a0, a7 = a0;
+    for (int32_t c0 = 0; c0 < count; c0 += V, x += plane) {
+        const int32_t lanes = count - c0 < V ? count - c0 : V;
         for (int32_t c = 0; c < lanes; c++, w += V) {
             const aot_vf wv = aot_vload(w);
             a0 += wv * x[c];
@@ -63,17 +63,17 @@ AOT_INLINE void aot_convtranspose_f32_run(aot_vf *acc, const float *x, const flo
             }
         }
     }
-    acc[0] = a0;
+    acc[0] += a0;
     if (N > 1) {
-        acc[1] = a1;
-        acc[2] = a2;
-        acc[3] = a3;
+        acc[1] += a1;
+        acc[2] += a2;
+        acc[3] += a3;
     }
     if (N > 4) {
-        acc[4] = a4;
-        acc[5] = a5;
-        acc[6] = a6;
-        acc[7] = a7;
+        acc[4] += a4;
+        acc[5] += a5;
+        acc[6] += a6;
+        acc[7] += a7;
     }
 }
 
@@ -83,15 +83,22 @@ AOT_INLINE void aot_convtranspose_f32_tap(aot_vf *acc, const float *x, const flo
                                           int32_t columns, int32_t width, int32_t ic,
                                           ptrdiff_t plane) {
     const int32_t end = width - at < columns ? width - at : columns;
-    int32_t t = at < 0 ? -at : 0;
-    for (; t + 8 <= end; t += 8) {
-        aot_convtranspose_f32_run(acc + t, x + (ptrdiff_t)(at + t) * AOT_VLEN, w, ic, plane, 8);
-    }
-    for (; t + 4 <= end; t += 4) {
-        aot_convtranspose_f32_run(acc + t, x + (ptrdiff_t)(at + t) * AOT_VLEN, w, ic, plane, 4);
-    }
-    for (; t < end; t++) {
-        aot_convtranspose_f32_run(acc + t, x + (ptrdiff_t)(at + t) * AOT_VLEN, w, ic, plane, 1);
+    int32_t c, t;
+    for (c = 0; c < ic; c += AOT_CONVTRANSPOSE_RUN, w += AOT_CONVTRANSPOSE_RUN * AOT_VLEN) {
+        const int32_t count = ic - c < AOT_CONVTRANSPOSE_RUN ? ic - c : AOT_CONVTRANSPOSE_RUN;
+        const float *const from = x + c / AOT_VLEN * plane;
+        for (t = at < 0 ? -at : 0; t + 8 <= end; t += 8) {
+            aot_convtranspose_f32_run(acc + t, from + (ptrdiff_t)(at + t) * AOT_VLEN, w, count,
+                                      plane, 8);
+        }
+        for (; t + 4 <= end; t += 4) {
+            aot_convtranspose_f32_run(acc + t, from + (ptrdiff_t)(at + t) * AOT_VLEN, w, count,
+                                      plane, 4);
+        }
+        for (; t < end; t++) {
+            aot_convtranspose_f32_run(acc + t, from + (ptrdiff_t)(at + t) * AOT_VLEN, w, count,
+                                      plane, 1);
+        }
     }
 }
 
@@ -167,9 +174,11 @@ AOT_INLINE float aot_convtranspose_f32_one(const float *x, const float *w, float
                     continue;
                 }
                 const float *xi = x + ((ptrdiff_t)d * p->in[1] + h) * p->in[2] + c0;
+                float sum = 0.0F;
                 for (int32_t c = 0; c < ic; c++) {
-                    acc += xi[c * plane] * w[c];
+                    sum += xi[c * plane] * w[c];
                 }
+                acc += sum;
             }
         }
     }

@@ -13,6 +13,9 @@
 /* Columns of a panel of packed weights. */
 #define AOT_RNN_PANEL (4 * AOT_VLEN)
 
+/* Products that are summed up before they join a gate, as long sums lose digits. */
+#define AOT_RNN_RUN 128
+
 #define AOT_RNN_SIGMOID 0
 #define AOT_RNN_TANH 1
 #define AOT_RNN_RELU 2
@@ -82,51 +85,53 @@ AOT_INLINE aot_vf aot_rnn_gate(aot_vf v, const aot_rnn_f32_params *p, int k) {
     return aot_rnn_act(v, p->act[k], p->alpha[k], p->beta[k]);
 }
 
+/* g[0..PANEL) += four vectors. */
+AOT_INLINE void aot_rnn_add(float *g, aot_vf a, aot_vf b, aot_vf c, aot_vf d) {
+    aot_vstore(g, aot_vload(g) + a);
+    aot_vstore(g + AOT_VLEN, aot_vload(g + AOT_VLEN) + b);
+    aot_vstore(g + 2 * AOT_VLEN, aot_vload(g + 2 * AOT_VLEN) + c);
+    aot_vstore(g + 3 * AOT_VLEN, aot_vload(g + 3 * AOT_VLEN) + d);
+}
+
 /* g[0..PANEL) += sum over k of x[k] * w[k][PANEL] for one row. */
 AOT_INLINE void aot_rnn_panel_1(float *g, const float *x, const float *w, int64_t depth) {
-    aot_vf a = aot_vload(g), b = aot_vload(g + AOT_VLEN), c = aot_vload(g + 2 * AOT_VLEN),
-           d = aot_vload(g + 3 * AOT_VLEN);
-    for (int64_t k = 0; k < depth; ++k, w += AOT_RNN_PANEL) {
-        const aot_vf s = aot_vset1(x[k]);
-        a = aot_vfma(aot_vload(w), s, a);
-        b = aot_vfma(aot_vload(w + AOT_VLEN), s, b);
-        c = aot_vfma(aot_vload(w + 2 * AOT_VLEN), s, c);
-        d = aot_vfma(aot_vload(w + 3 * AOT_VLEN), s, d);
+    for (int64_t k = 0; k < depth;) {
+        const int64_t end = depth - k < AOT_RNN_RUN ? depth : k + AOT_RNN_RUN;
+        aot_vf a = aot_vzero(), b = aot_vzero(), c = aot_vzero(), d = aot_vzero();
+        for (; k < end; ++k, w += AOT_RNN_PANEL) {
+            const aot_vf s = aot_vset1(x[k]);
+            a = aot_vfma(aot_vload(w), s, a);
+            b = aot_vfma(aot_vload(w + AOT_VLEN), s, b);
+            c = aot_vfma(aot_vload(w + 2 * AOT_VLEN), s, c);
+            d = aot_vfma(aot_vload(w + 3 * AOT_VLEN), s, d);
+        }
+        aot_rnn_add(g, a, b, c, d);
     }
-    aot_vstore(g, a);
-    aot_vstore(g + AOT_VLEN, b);
-    aot_vstore(g + 2 * AOT_VLEN, c);
-    aot_vstore(g + 3 * AOT_VLEN, d);
 }
 
 /* The same for two rows. */
 AOT_INLINE void aot_rnn_panel_2(float *g, float *h, const float *x, const float *z, const float *w,
                                 int64_t depth) {
-    aot_vf a = aot_vload(g), b = aot_vload(g + AOT_VLEN), c = aot_vload(g + 2 * AOT_VLEN),
-           d = aot_vload(g + 3 * AOT_VLEN);
-    aot_vf e = aot_vload(h), f = aot_vload(h + AOT_VLEN), i = aot_vload(h + 2 * AOT_VLEN),
-           j = aot_vload(h + 3 * AOT_VLEN);
-    for (int64_t k = 0; k < depth; ++k, w += AOT_RNN_PANEL) {
-        const aot_vf s = aot_vset1(x[k]), t = aot_vset1(z[k]);
-        const aot_vf wa = aot_vload(w), wb = aot_vload(w + AOT_VLEN),
-                     wc = aot_vload(w + 2 * AOT_VLEN), wd = aot_vload(w + 3 * AOT_VLEN);
-        a = aot_vfma(wa, s, a);
-        b = aot_vfma(wb, s, b);
-        c = aot_vfma(wc, s, c);
-        d = aot_vfma(wd, s, d);
-        e = aot_vfma(wa, t, e);
-        f = aot_vfma(wb, t, f);
-        i = aot_vfma(wc, t, i);
-        j = aot_vfma(wd, t, j);
+    for (int64_t k = 0; k < depth;) {
+        const int64_t end = depth - k < AOT_RNN_RUN ? depth : k + AOT_RNN_RUN;
+        aot_vf a = aot_vzero(), b = aot_vzero(), c = aot_vzero(), d = aot_vzero();
+        aot_vf e = aot_vzero(), f = aot_vzero(), i = aot_vzero(), j = aot_vzero();
+        for (; k < end; ++k, w += AOT_RNN_PANEL) {
+            const aot_vf s = aot_vset1(x[k]), t = aot_vset1(z[k]);
+            const aot_vf wa = aot_vload(w), wb = aot_vload(w + AOT_VLEN),
+                         wc = aot_vload(w + 2 * AOT_VLEN), wd = aot_vload(w + 3 * AOT_VLEN);
+            a = aot_vfma(wa, s, a);
+            b = aot_vfma(wb, s, b);
+            c = aot_vfma(wc, s, c);
+            d = aot_vfma(wd, s, d);
+            e = aot_vfma(wa, t, e);
+            f = aot_vfma(wb, t, f);
+            i = aot_vfma(wc, t, i);
+            j = aot_vfma(wd, t, j);
+        }
+        aot_rnn_add(g, a, b, c, d);
+        aot_rnn_add(h, e, f, i, j);
     }
-    aot_vstore(g, a);
-    aot_vstore(g + AOT_VLEN, b);
-    aot_vstore(g + 2 * AOT_VLEN, c);
-    aot_vstore(g + 3 * AOT_VLEN, d);
-    aot_vstore(h, e);
-    aot_vstore(h + AOT_VLEN, f);
-    aot_vstore(h + 2 * AOT_VLEN, i);
-    aot_vstore(h + 3 * AOT_VLEN, j);
 }
 
 /* g[0..columns) += the first columns of a panel; what follows in g is not touched, though the

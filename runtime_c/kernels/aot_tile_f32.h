@@ -34,6 +34,13 @@
 #define AOT_TILE_MAX_P 14
 /* Products of a convolution that are summed up before they join a total: as many as others sum. */
 #define AOT_TILE_RUN 128
+/* Whether tiles of products that do not cancel have runs: one float at a time only in bundles that
+ * want equal bits, as boards have little memory for code. */
+#if AOT_VLEN > 1 || defined(AOT_STRICT)
+#define AOT_TILE_CUTS 1
+#else
+#define AOT_TILE_CUTS 0
+#endif
 /* Whether tiles have ways of their own for pixels that follow each other, as a tile has more pixels
  * than x86 has registers for addresses, and for results with a lower bound alone. */
 #define AOT_TILE_WAYS (AOT_VLEN >= 8)
@@ -52,7 +59,7 @@ typedef struct {
     int32_t rows, cols; /* size of the image, for edge tiles */
     int32_t da, db;     /* rows per step of a, columns per step of b, for edge tiles */
     int32_t na, nb, kc, kblk;
-    int32_t run; /* products in a run, 0 for one run (with AOT_VLEN 1 only tiles with RUNS ask) */
+    int32_t run; /* products in a run, 0 for one run (read by tiles with RUNS or AOT_TILE_CUTS) */
     ptrdiff_t xa, xb, xstep;
     ptrdiff_t y_pixel, y_block; /* floats from pixel to pixel, from block to block */
     int32_t n;     /* pixels to store, 1..P; the offsets of the others repeat a valid one */

@@ -96,7 +96,7 @@
         since = 0;                                                                                 \
     }                                                                                              \
     since += n;
-#elif AOT_VLEN > 1
+#elif AOT_TILE_CUTS
 #define AOT_T_KEEP(p, o)                                                                           \
     if ((p) < j->n) {                                                                              \
         const ptrdiff_t at = (p)*j->y_pixel + (o)*j->y_block;                                      \
@@ -147,7 +147,7 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
     float sum[AOT_TILE_P * AOT_T_W], lost[AOT_TILE_P * AOT_T_W];
     int32_t since = 0;
     int flushed = 0;
-#elif AOT_VLEN > 1
+#elif AOT_TILE_CUTS
     const int32_t run = j->run > 0 ? j->run : INT32_MAX - j->kblk;
     int32_t since = 0;
 #endif

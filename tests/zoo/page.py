@@ -15,8 +15,9 @@ HEAD = """# Models that were tried
 `make zoo` writes this page. Each model of `tests/zoo/lists` is taken from a package or made on the
 spot with random weights, compiled with no option but its dimensions, built, run and compared with
 onnxruntime by the tolerances of `aotc verify`. Failures stay listed; no fetched file is part of the
-project. A row that this run did not try keeps the result that it had. *Made by* names the package
-and its version, then the options of the maker in `tests/zoo/makers`, whose source explains them.
+project. {tried} of the {all} rows were tried again by the last run, the others keep the result that
+they had. *Made by* names the package and its version, then the options of the maker in
+`tests/zoo/makers`, whose source explains them.
 *Dimensions* are the options `--dim` and `--input-shape`, *reason* is one line of the message.
 
 - **right**: every output agrees with onnxruntime or, where onnxruntime lies farther from it than
@@ -50,7 +51,9 @@ def write_page(path: Path, rows: Sequence[Row], results: Mapping[str, tuple[str,
     """Write the page for `rows`; `results` are kind and message by name."""
     known = _kept(path) | dict(results)
     kinds = {r.name: known.get(r.name, ("not tried", "")) for r in rows}
-    parts = [HEAD, _summary(rows, kinds)]
+    tried = sum(r.name in results for r in rows)
+    head = HEAD.replace("{tried}", str(tried)).replace("{all}", str(len(rows)))
+    parts = [head, _summary(rows, kinds)]
     for family in dict.fromkeys(r.family for r in rows):
         parts.append(f"\n## {family}\n\n| model | made by | dimensions | result | reason |")
         parts.append("|---|---|---|---|---|")
