@@ -97,11 +97,13 @@ AOT_INLINE void aot_gemm_rows_f32_expect(const float *y, ptrdiff_t y_row, int32_
 }
 
 /* Columns of y whose weights are the `cols` rows at j->x, of j->kc numbers (words with WORDS), and
- * `m` rows whose panel is j->w. */
+ * `m` rows whose panel is j->w. `after` rows of weights that are needed next, if it is above 0, are
+ * at `next` and prefetched, eight by each tile. */
 AOT_INLINE void aot_gemm_rows_f32_some(float *y, aot_tile_f32_job *j, const float *bias,
                                        const float *r, float *sums, int32_t m, int32_t o,
-                                       int32_t cols, const aot_gemm_rows_f32_params *p, int P,
-                                       int O, int ACT, int WORDS) {
+                                       int32_t cols, const float *next, int32_t after,
+                                       const aot_gemm_rows_f32_params *p, int P, int O, int ACT,
+                                       int WORDS) {
     const int32_t width = o * AOT_VLEN;
     const float *w = j->x;
     aot_gemm_f32_group_args g;
@@ -110,12 +112,13 @@ AOT_INLINE void aot_gemm_rows_f32_some(float *y, aot_tile_f32_job *j, const floa
     g.x_row = j->kc;
     g.y_row = width;
     g.cols = width;
-    for (c = 0; c < cols; c += P) {
+    for (c = 0; c < cols; c += P, after -= 8) {
         g.m = cols - c < P ? cols - c : P;
         aot_gemm_rows_f32_expect(y, (ptrdiff_t)p->y_row, m * c / cols, m * (c + g.m) / cols, cols);
         g.y = sums + (ptrdiff_t)c * width;
         j->x = w + c * g.x_row;
-        aot_gemm_f32_group(j, &g, NULL, o, P, O, 0, 2 * WORDS);
+        aot_gemm_f32_group(j, &g, after > 0 ? next : NULL, o, P, O, 0, 2 * WORDS);
+        next += after > 8 ? 8 * g.x_row : 0;
     }
     for (i = 0; i < m; i += AOT_VLEN) {
         for (c = 0; c < cols; c += AOT_VLEN) {
@@ -136,20 +139,24 @@ AOT_INLINE void aot_gemm_rows_f32_packed(float *y, const float *w, const float *
     const int32_t vecs = (m + AOT_VLEN - 1) / AOT_VLEN;
     const ptrdiff_t depth = WORDS != 0 ? p->k / 2 : p->k;
     aot_tile_f32_job j;
-    int32_t b, o, c, cols;
+    int32_t b, o, c, cols, after;
     aot_gemm_f32_job(&j, (int32_t)depth, AOT_ACT_NONE, 0.0F, 0.0F);
     j.bias = zeros;
     for (c = 0; c < p->n; c += cols) {
         cols = p->n - c < AOT_GEMM_ROWS_COLUMNS ? p->n - c : AOT_GEMM_ROWS_COLUMNS;
+        after = p->n - c - cols < AOT_GEMM_ROWS_COLUMNS ? p->n - c - cols : AOT_GEMM_ROWS_COLUMNS;
         for (b = 0; b < vecs; b += o) {
             const int32_t i = b * AOT_VLEN;
             const ptrdiff_t at = i * (ptrdiff_t)p->y_row + c;
+            const int32_t begun = b / O * ((cols + P - 1) / P) * 8; /* prefetched rows */
+            const int32_t from = begun < after ? begun : after;
             o = aot_tile_f32_group(b, vecs, O);
             j.x = w + c * depth;
             j.w = panels + i * depth;
             aot_gemm_rows_f32_some(y + at, &j, bias + c, r != NULL ? r + at : NULL, sums,
-                                   m - i < o * AOT_VLEN ? m - i : o * AOT_VLEN, o, cols, p, P, O,
-                                   ACT, WORDS);
+                                   m - i < o * AOT_VLEN ? m - i : o * AOT_VLEN, o, cols,
+                                   w + (c + cols + from) * depth, after - from, p, P, O, ACT,
+                                   WORDS);
         }
     }
 }
