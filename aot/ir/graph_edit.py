@@ -129,15 +129,16 @@ class Editor:
         shape: Shape | None = None,
         dtype: ir.DataType | None = None,
         hint: str = "",
+        op_type: str = "",
     ) -> ir.Value:
         """The output of a node as `like`, of its name, on other inputs, in front of `before`.
 
-        Attributes and shape are those of `like` where they are not given.
+        Attributes, shape and operator are those of `like` where they are not given.
         """
         said = dict(like.attributes.items()) if attributes is None else attributes
         size = shape_of(like.outputs[0]) if shape is None else shape
         value = self.node(
-            like.op_type,
+            op_type or like.op_type,
             inputs,
             said,
             before=before,

@@ -25,6 +25,7 @@ from aot.normalise.attributes import attributes
 from aot.normalise.batchnorm import batch_norm
 from aot.normalise.branches import branches
 from aot.normalise.broadcasts import broadcasts
+from aot.normalise.channels_last import channels_last
 from aot.normalise.clips import clips
 from aot.normalise.cse import cse
 from aot.normalise.dead import dead_nodes, unused_constants
@@ -83,6 +84,7 @@ PASSES: tuple[Pass, ...] = (
     norms,
     attention,
     products,
+    channels_last,
     pools,
     padding,
     batch_norm,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Normalisations of float32 over contiguous lines: layer, RMS, group and instance, Lp, local
- * response. Means and variances are computed in two passes over a line. y may be x except in
- * aot_lrn_f32. No scratch.
+ * response; layer and RMS over channels of blocked tensors, too. Means and variances are computed
+ * in two passes over a line. y may be x except in aot_lrn_f32. No scratch.
  */
 #ifndef AOT_NORM_F32_H
 #define AOT_NORM_F32_H
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "aot_reduce_f32.h"
+#include "aot_vtranspose_f32.h"
 
 /* Sum of (x - mean)^2 over n contiguous floats. */
 AOT_INLINE float aot_norm_spread(const float *x, ptrdiff_t n, float mean) {
@@ -88,6 +89,103 @@ AOT_INLINE void aot_layernorm_f32(float *y, float *mean, float *invstd, const fl
             invstd[r] = inv;
         }
         aot_layernorm_row(y, x, scale, bias, n, m, inv, BIAS);
+    }
+}
+
+/* Layer and RMS normalisation over the channels of a blocked tensor, pixel by pixel.
+ * y, x: [n, ceil(c / V), s, V], V = AOT_VLEN, `plane` floats from block to block, `batch` from
+ * image to image; scale, bias: [ceil(c / V) * V], zero past c. Squares of V pixels are transposed,
+ * so that a vector holds the sums of V pixels. RMS and BIAS as in aot_layernorm_f32. */
+typedef struct aot_channelnorm_f32_params {
+    int32_t n, c, s;
+    int64_t plane, batch;
+    float epsilon;
+} aot_channelnorm_f32_params;
+
+/* Block b of the channels of a pixel, less the mean; 0 past the last channel. */
+AOT_INLINE aot_vf aot_channelnorm_load(const float *x, const aot_channelnorm_f32_params *p,
+                                       int32_t b, float mean) {
+    const aot_vf v = aot_vload(x + b * (ptrdiff_t)p->plane) - mean;
+    float lane[AOT_VLEN];
+    int i;
+    if ((b + 1) * AOT_VLEN <= p->c) {
+        return v;
+    }
+    for (i = 0; i < AOT_VLEN; ++i) {
+        lane[i] = b * AOT_VLEN + i < p->c ? aot_vlane(v, i) : 0.0F;
+    }
+    return aot_vload(lane);
+}
+
+/* The sums over all channels of x - mean, or of its square, of `pixels` pixels, 1 or V. */
+AOT_INLINE void aot_channelnorm_sums(float *sums, const float *x,
+                                     const aot_channelnorm_f32_params *p, const float *mean,
+                                     int pixels, int square) {
+    aot_vf sum[AOT_VLEN];
+    int32_t b;
+    int i;
+    AOT_UNROLL(16) for (i = 0; i < pixels; ++i) {
+        sum[i] = aot_vzero();
+    }
+    for (b = 0; b * AOT_VLEN < p->c; ++b) {
+        AOT_UNROLL(16) for (i = 0; i < pixels; ++i) {
+            const aot_vf v = aot_channelnorm_load(x + i * AOT_VLEN, p, b, square ? mean[i] : 0.0F);
+            sum[i] += square ? v * v : v;
+        }
+    }
+    if (pixels == 1) {
+        sums[0] = aot_vsum(sum[0]);
+        return;
+    }
+    aot_vtranspose_f32_turn(sum);
+    AOT_UNROLL(16) for (i = 1; i < AOT_VLEN; ++i) {
+        sum[0] += sum[i];
+    }
+    aot_vstore(sums, sum[0]);
+}
+
+AOT_INLINE void aot_channelnorm_pixels(float *y, const float *x, const float *scale,
+                                       const float *bias, const aot_channelnorm_f32_params *p,
+                                       int pixels, int RMS, int BIAS) {
+    float mean[AOT_VLEN] = {0}, inverse[AOT_VLEN];
+    const float count = (float)p->c;
+    int32_t b;
+    int i;
+    if (RMS == 0) {
+        aot_channelnorm_sums(mean, x, p, mean, pixels, 0);
+        for (i = 0; i < pixels; ++i) {
+            mean[i] /= count;
+        }
+    }
+    aot_channelnorm_sums(inverse, x, p, mean, pixels, 1);
+    for (i = 0; i < pixels; ++i) {
+        inverse[i] = 1.0F / sqrtf(inverse[i] / count + p->epsilon);
+    }
+    for (b = 0; b * AOT_VLEN < p->c; ++b) {
+        const ptrdiff_t at = b * (ptrdiff_t)p->plane;
+        const aot_vf s = aot_vload(scale + b * AOT_VLEN);
+        const aot_vf t = BIAS ? aot_vload(bias + b * AOT_VLEN) : aot_vzero();
+        for (i = 0; i < pixels; ++i) {
+            const aot_vf v = (aot_vload(x + at + i * AOT_VLEN) - mean[i]) * inverse[i] * s;
+            aot_vstore(y + at + i * AOT_VLEN, BIAS ? v + t : v);
+        }
+    }
+}
+
+AOT_INLINE void aot_channelnorm_f32(float *y, const float *x, const float *scale, const float *bias,
+                                    const aot_channelnorm_f32_params *p, int RMS, int BIAS) {
+    int32_t image, i;
+    for (image = 0; image < p->n; ++image) {
+        float *to = y + image * (ptrdiff_t)p->batch;
+        const float *from = x + image * (ptrdiff_t)p->batch;
+        for (i = 0; i + AOT_VLEN <= p->s; i += AOT_VLEN) {
+            const ptrdiff_t at = (ptrdiff_t)i * AOT_VLEN;
+            aot_channelnorm_pixels(to + at, from + at, scale, bias, p, AOT_VLEN, RMS, BIAS);
+        }
+        for (; i < p->s; ++i) {
+            const ptrdiff_t at = (ptrdiff_t)i * AOT_VLEN;
+            aot_channelnorm_pixels(to + at, from + at, scale, bias, p, 1, RMS, BIAS);
+        }
     }
 }
 

@@ -85,11 +85,36 @@ AOT_INLINE void aot_softmax_cols(float *y, const float *x, ptrdiff_t n, ptrdiff_
     }
 }
 
+/* Up to V contiguous lines of n < V elements: lines become lanes. */
+AOT_INLINE void aot_softmax_short(float *y, const float *x, ptrdiff_t n, ptrdiff_t lines, int LOG) {
+    float lane[AOT_VLEN * AOT_VLEN];
+    ptrdiff_t i, k;
+    for (k = 0; k < n; ++k) {
+        for (i = 0; i < AOT_VLEN; ++i) {
+            lane[k * AOT_VLEN + i] = i < lines ? x[i * n + k] : 0.0F;
+        }
+    }
+    aot_softmax_cols(lane, lane, n, AOT_VLEN, AOT_VLEN, LOG);
+    for (i = 0; i < lines; ++i) {
+        for (k = 0; k < n; ++k) {
+            y[i * n + k] = lane[k * AOT_VLEN + i];
+        }
+    }
+}
+
 AOT_INLINE void aot_softmax_f32(float *y, const float *x, const aot_softmax_f32_params *p,
                                 int LOG) {
     const ptrdiff_t axis = (ptrdiff_t)p->axis, inner = (ptrdiff_t)p->inner;
+    const ptrdiff_t outer = (ptrdiff_t)p->outer;
     ptrdiff_t o, j;
-    for (o = 0; o < (ptrdiff_t)p->outer; ++o, x += axis * inner, y += axis * inner) {
+    if (inner == 1 && axis < AOT_VLEN) {
+        for (o = 0; o < outer; o += AOT_VLEN) {
+            const ptrdiff_t lines = outer - o < AOT_VLEN ? outer - o : AOT_VLEN;
+            aot_softmax_short(y + o * axis, x + o * axis, axis, lines, LOG);
+        }
+        return;
+    }
+    for (o = 0; o < outer; ++o, x += axis * inner, y += axis * inner) {
         if (inner == 1) {
             aot_softmax_row(y, x, axis, LOG);
             continue;

@@ -144,8 +144,8 @@ AOT_INLINE AOT_VM_F AOT_VM(softplus)(AOT_VM_F x) {
     return positive + AOT_VM(log1p_unit)(AOT_VM(exp)(-AOT_VM(abs)(x)));
 }
 
-/* x * (1 + erf(x / sqrt 2)) / 2 with e = erfc(|x| / sqrt 2) / 2: x * e below zero, x - |x| * e
- * above, where nothing cancels. */
+/* x * (1 + erf(x / sqrt 2)) / 2 = max(x, 0) - |x| * e with e = erfc(|x| / sqrt 2) / 2: nothing
+ * cancels, and -infinity less itself is NaN. */
 AOT_INLINE AOT_VM_F AOT_VM(gelu)(AOT_VM_F x) {
     const AOT_VM_F m = AOT_VM(min)(AOT_VM(set1)(20.0F), AOT_VM(abs)(x)); /* e is 0 from 14 on */
     AOT_VM_F q, t, p, e;
@@ -171,7 +171,7 @@ AOT_INLINE AOT_VM_F AOT_VM(gelu)(AOT_VM_F x) {
     t = AOT_VM(frombits)(
         (AOT_VM_I)(((AOT_VM_U)AOT_VM(bits)(t) - (UINT32_C(0x4B400000) - 126U)) << 23));
     e = p * t;
-    return AOT_VM(select)(AOT_VM(lt)(x, AOT_VM(set1)(0.0F)), x * e, x - m * e);
+    return (x - AOT_VM(min)(AOT_VM(set1)(0.0F), x)) - m * e;
 }
 
 /* x / (1 + exp(z)): a zero for z from 88.4 on, NaN for x = -infinity there. */

@@ -42,6 +42,54 @@ static void test_layer(int rows, int n, int rms, int biased, int shown) {
     check_free();
 }
 
+/* The same over the channels of a blocked tensor: whole vectors of pixels and pixels alone. */
+static void test_channels(int n, int c, int s, int rms, int biased) {
+    const int blocks = (c + AOT_VLEN - 1) / AOT_VLEN, plane = s * AOT_VLEN,
+              all = n * blocks * plane;
+    const aot_channelnorm_f32_params p = {n, c, s, plane, (int64_t)blocks * plane, 1e-3F};
+    float *x = NEW(float, all), *y = NEW(float, all);
+    float *scale = NEW(float, blocks *AOT_VLEN), *bias = NEW(float, blocks *AOT_VLEN);
+    double *want = NEW(double, all);
+    check_case("channel norm [%d, %d, %d], RMS %d, BIAS %d", n, c, s, rms, biased);
+    fill_f32(x, all, 1.0, 5.0);
+    fill_f32(scale, c, -2.0, 2.0);
+    fill_f32(bias, c, -2.0, 2.0);
+    for (int i = 0; i < n * s; ++i) {
+        const int at = i / s * blocks * plane + i % s * AOT_VLEN;
+        double sum = 0.0, squares = 0.0;
+        for (int k = 0; k < c; ++k) {
+            sum += (double)x[at + k / AOT_VLEN * plane + k % AOT_VLEN];
+        }
+        sum = rms ? 0.0 : sum / c;
+        for (int k = 0; k < c; ++k) {
+            squares += pow((double)x[at + k / AOT_VLEN * plane + k % AOT_VLEN] - sum, 2);
+        }
+        for (int k = 0; k < c; ++k) {
+            const int to = at + k / AOT_VLEN * plane + k % AOT_VLEN;
+            want[to] =
+                ((double)x[to] - sum) / sqrt(squares / c + (double)1e-3F) * (double)scale[k] +
+                (biased ? (double)bias[k] : 0.0);
+        }
+        for (int k = c; k < blocks * AOT_VLEN; ++k) { /* lanes without a channel hold anything */
+            const int to = at + k / AOT_VLEN * plane + k % AOT_VLEN;
+            x[to] = NAN;
+            want[to] = NAN;
+        }
+    }
+    aot_channelnorm_f32(y, x, scale, bias, &p, rms, biased);
+    aot_channelnorm_f32(x, x, scale, bias, &p, rms, biased);
+    for (int i = 0; i < all; ++i) {
+        if (isnan(want[i])) {
+            want[i] = 0.0;
+            x[i] = 0.0F;
+            y[i] = 0.0F;
+        }
+    }
+    close_f32("y", y, want, all, 1e-5, 1e-5);
+    close_f32("y in place", x, want, all, 1e-5, 1e-5);
+    check_free();
+}
+
 /* The mean and 1 / sqrt(variance + epsilon) of `parts` pieces of n numbers, `step` apart. */
 static void statistics(const float *x, int parts, int step, int n, double epsilon, double *mean,
                        double *deviation) {
@@ -136,6 +184,9 @@ int main(void) {
     static const int lengths[] = {1, 2, 7, 16, 17, 33, 100, 300};
     for (int k = 0; k < 64; ++k) {
         test_layer(1 + k % 3, lengths[k / 8], k & 1, k >> 1 & 1, k >> 2 & 1);
+    }
+    for (int k = 0; k < 64; ++k) {
+        test_channels(1 + k % 2, lengths[k / 8], lengths[k % 8], k & 1, k >> 1 & 1);
     }
     test_group(1, 1, 1, 1);
     test_group(2, 3, 1, 17);

@@ -5,8 +5,9 @@
 #include "aot_softmax_f32.h"
 #include "aot_softmax_f64.h"
 
-static const int shapes[][3] = {{1, 1, 1},  {2, 7, 1},  {3, 16, 1}, {1, 65, 1}, {2, 1, 5},
-                                {2, 5, 16}, {1, 9, 19}, {3, 4, 3},  {2, 33, 8}, {0, 3, 2}};
+static const int shapes[][3] = {{1, 1, 1},  {2, 7, 1},  {3, 16, 1}, {1, 65, 1},
+                                {2, 1, 5},  {2, 5, 16}, {37, 2, 1}, {19, 3, 1},
+                                {1, 9, 19}, {3, 4, 3},  {2, 33, 8}, {0, 3, 2}};
 
 /* What the axis through `x` (step `inner`) becomes. A line of -inf and one with NaN is NaN. */
 static void formula(double *want, const double *x, ptrdiff_t n, ptrdiff_t inner, int log_of_it) {
