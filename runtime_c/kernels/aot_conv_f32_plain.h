@@ -79,6 +79,7 @@ AOT_INLINE void aot_conv_f32_plain_tile(aot_tile_f32_job *j, const aot_conv_f32_
         j->off[i] = (ptrdiff_t)(i < n ? i : n - 1) * p->sw;
     }
     j->n = n;
+    j->edge = n == size ? AOT_TILE_EVEN : 0;
     j->w = w;
     for (b = 0; b < vecs; b += o) {
         const int32_t left = p->oc - b * AOT_VLEN;

@@ -45,6 +45,7 @@
  * than x86 has registers for addresses, and for results with a lower bound alone. */
 #define AOT_TILE_WAYS (AOT_VLEN >= 8)
 #define AOT_TILE_CLOSE (AOT_TILE_WAYS ? -1 : 0) /* `edge` of the former */
+#define AOT_TILE_EVEN (AOT_TILE_WAYS ? -2 : 0)  /* `edge` of pixels that are equally far apart */
 
 typedef struct {
     const float *x;    /* the image */
@@ -62,8 +63,9 @@ typedef struct {
     int32_t run; /* products in a run, 0 for one run (read by tiles with RUNS or AOT_TILE_CUTS) */
     ptrdiff_t xa, xb, xstep;
     ptrdiff_t y_pixel, y_block; /* floats from pixel to pixel, from block to block */
-    int32_t n;     /* pixels to store, 1..P; the offsets of the others repeat a valid one */
-    int32_t edge;  /* -1: no edge, and all P pixels exist, one block of channels from the next */
+    int32_t n;    /* pixels to store, 1..P; the offsets of the others repeat a valid one */
+    int32_t edge; /* AOT_TILE_CLOSE: no edge, and all P pixels exist, one block of channels from the
+                     next; AOT_TILE_EVEN: as far from the next as the first from the second */
     int32_t clamp; /* whether to limit to lo..hi */
     float lo, hi;
 #if AOT_ROWS_APART

@@ -58,6 +58,21 @@
         w += AOT_T_W;                                                                              \
         ++x;                                                                                       \
     }
+/* The same where each is `apart` floats from the one before it, in two rows of addresses. */
+#define AOT_T_EVEN_PIXEL(p)                                                                        \
+    {                                                                                              \
+        const aot_vf s = AOT_T_SET(((p) < 7 ? x : half)[(p) % 7 * apart]);                         \
+        AOT_T_EACH_Q(AOT_T_FMA, p)                                                                 \
+        AOT_VKEEP(s);                                                                              \
+    }
+#define AOT_T_STEP_EVEN                                                                            \
+    {                                                                                              \
+        AOT_T_EACH_O(AOT_T_LOAD)                                                                   \
+        AOT_T_EACH_P(AOT_T_EVEN_PIXEL)                                                             \
+        w += AOT_T_W;                                                                              \
+        ++x;                                                                                       \
+        ++half;                                                                                    \
+    }
 #define AOT_T_STEP                                                                                 \
     {                                                                                              \
         AOT_T_EACH_O(AOT_T_LOAD)                                                                   \
@@ -158,7 +173,33 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
             const ptrdiff_t tap = aot_tile_f32_step(j, a) + b * j->xb;
             int32_t left = j->kc;
 #if AOT_TILE_WAYS && AOT_TILE_P >= 6
-            if (j->edge < 0) {
+            if (AOT_TILE_RUNS != 2 && j->edge == AOT_TILE_EVEN) {
+                const ptrdiff_t apart = j->off[1] - j->off[0];
+                const float *x = j->x + (j->off[0] + tap);
+                const float *half = x + (AOT_TILE_P > 7 ? 7 * apart : 0);
+                while (left > 0) {
+                    const int32_t n = left < j->kblk ? left : j->kblk;
+                    const float *const end = x + n;
+                    const ptrdiff_t jump = j->xstep - j->kblk;
+                    AOT_T_RUN_OVER
+                    while (end - x >= 2) {
+                        AOT_PREFETCH((const void *)pf);
+                        pf += pf_step;
+                        AOT_T_STEP_EVEN
+                        AOT_VORDER;
+                        AOT_T_STEP_EVEN
+                        AOT_VORDER;
+                    }
+                    if (x < end) {
+                        AOT_T_STEP_EVEN
+                    }
+                    left -= n;
+                    x += left > 0 ? jump : 0;
+                    half += left > 0 ? jump : 0;
+                }
+                continue;
+            }
+            if (j->edge == AOT_TILE_CLOSE) {
                 const float *x = j->x + (j->off[0] + tap);
                 while (left > 0) {
                     const int32_t n = left < j->kblk ? left : j->kblk;
@@ -268,6 +309,8 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
 #undef AOT_T_PIXEL
 #undef AOT_T_STEP
 #undef AOT_T_STEP_CLOSE
+#undef AOT_T_STEP_EVEN
+#undef AOT_T_EVEN_PIXEL
 #undef AOT_T_NEXT_PIXEL
 #undef AOT_T_LANE
 #undef AOT_T_FLUSH
