@@ -23,14 +23,11 @@ from aot.normalise.transposes import perm_of, turns_axes
 def channels_last(edit: Editor, options: LoadOptions) -> None:
     """Compute chains between two Transposes on channels in front, if products are among them."""
     for node in edit.graph:
-        rank = len(shape_of(node.outputs[0]))
-        # Convolutions of one and of two spatial axes have fast kernels.
-        if (
-            turns_axes(node)
-            and rank in (3, 4)
-            and perm_of(node) == [0, rank - 1, *range(1, rank - 1)]
-        ):
-            _to_front(edit, node)
+        if turns_axes(node):
+            rank = len(perm_of(node))
+            # Convolutions of one and of two spatial axes have fast kernels.
+            if rank in (3, 4) and perm_of(node) == [0, rank - 1, *range(1, rank - 1)]:
+                _to_front(edit, node)
 
 
 def _to_front(edit: Editor, last: ir.Node) -> None:
