@@ -7,7 +7,8 @@ Every round times a network in float32 and in all spellings, on all engines, by 
 same input, in alternating order; ratios are medians over rounds of the ratio within a round, other
 engine's time / ours (above 1: ours is faster). The fraction of peak counts two operations per
 multiplication and compares with a loop of dot products measured in the same run. OpenVINO is left
-out where it is not installed.
+out where it is not installed. With `--layers` the command prints, in place of the table, the share
+of that peak that convolutions of a kind reach, all together and the one that reaches least.
 """
 
 from __future__ import annotations
@@ -26,10 +27,20 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 from host import compiled, ours, session, theirs
-from int8_models import NETWORKS, SPELLINGS, float_model, inputs_of, quantised
+from int8_models import (
+    DYNAMIC,
+    NETWORKS,
+    SPELLINGS,
+    float_model,
+    inputs_of,
+    quantised,
+    spellings_of,
+)
 
+from aot.tools.bench import bench_nodes
 from corpus_models import RealModel
 
 #: A loop of independent dot products of 64 bytes; it returns the operations done.
@@ -59,6 +70,8 @@ double peak(int n) { return 0 * n; }
 """
 
 Arm = Callable[[], float]
+#: Convolutions of so many channels, in or out, are a kind of their own.
+NARROW = 64
 
 
 @dataclass(frozen=True)
@@ -148,6 +161,35 @@ def network(name: str, folder: Path, work: Path, spellings: list[str], target: s
     return Network(arms, macs)
 
 
+def layers(name: str, folder: Path, work: Path, target: str, rounds: int) -> None:
+    """Print the share of the peak that each kind of convolution reaches, spelled u8s8."""
+    loop, path = peak_loop(work), quantised(float_model(name, folder, work), "u8s8")
+    built = compiled(RealModel(path.stem, path, None, {}), work / "layers", ["--target", target])
+    graph = onnx.load(path).graph
+    weights = {t.name: t.dims for t in graph.initializer}
+    read = {n.output[0]: weights.get(n.input[0], ()) for n in graph.node}
+    convs = {n.name: n for n in graph.node if n.op_type == "Conv"}
+    runs = [bench_nodes(built) for _ in range(rounds)]
+    peak, found = max(loop() for _ in range(5)), dict[str, list[tuple[float, float, str]]]()
+    for call, *costs in zip(built.manifest["nodes"], *runs, strict=True):
+        conv = next((convs[n] for n in call["nodes"] if n in convs), None)
+        if conv is None or not call["macs"]:  # a change of layout in front of one
+            continue
+        shape = read[conv.input[1]]
+        step = next((max(a.ints) for a in conv.attribute if a.name == "strides"), 1)
+        kind = "x".join(map(str, shape[2:])) + (f", stride {step}" if step > 1 else "")
+        kind = f"{min(shape[:2])} channels" if min(shape[:2]) <= NARROW else kind
+        took = median(c.amount for c in costs)
+        found.setdefault(kind, []).append((2 * call["macs"], took, conv.name))
+    print("| convolutions | layers | of peak | least | layer |\n|---|---|---|---|---|")
+    for kind, rows in sorted(found.items()):
+        all_ = sum(r[0] for r in rows) / sum(r[1] for r in rows) / peak
+        least = min(rows, key=lambda r: r[0] / r[1])
+        share = least[0] / least[1] / peak
+        print(f"| {kind} | {len(rows)} | {all_:.0%} | {share:.0%} | {least[2]} |")
+    print(f"\n{name}, one thread, peak {peak:.0f} GOP/s")
+
+
 def measure(net: Network, rounds: int) -> dict[tuple[str, str], list[float]]:
     """Milliseconds per round of every arm."""
     times: dict[tuple[str, str], list[float]] = {k: [] for k in net.arms}
@@ -171,22 +213,28 @@ def main() -> None:
     """Print the table."""
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("models", nargs="*", default=list(NETWORKS), metavar="MODEL")
-    p.add_argument("--spelling", action="append", choices=list(SPELLINGS))
+    p.add_argument("--spelling", action="append", choices=[*SPELLINGS, DYNAMIC])
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--target", default="host")
+    p.add_argument("--layers", action="store_true", help="shares of peak by kind of layer")
     p.add_argument("--work", type=Path, help="keep models and builds here")
     a = p.parse_args()
     folder = os.environ.get("AOT_TEST_MODELS")
     if not folder:
         raise SystemExit("set AOT_TEST_MODELS to the folder of models")
-    spellings, found = a.spelling or list(SPELLINGS), []
+    found = []
     with tempfile.TemporaryDirectory() as temporary:
         work = a.work or Path(temporary)
         work.mkdir(parents=True, exist_ok=True)
+        if a.layers:
+            for name in a.models:
+                layers(name, Path(folder), work, a.target, a.rounds)
+            return
         loop = peak_loop(work)
         print("| network | spelling | ours ms | onnxruntime | OpenVINO | own float32 | of peak |")
         print("|---|---|---|---|---|---|---|")
         for name in a.models:
+            spellings = a.spelling or spellings_of(name)
             net = network(name, Path(folder), work, spellings, a.target)
             times, best = measure(net, a.rounds), max(loop() for _ in range(5))
             for s in spellings:

@@ -2,7 +2,8 @@
 """Networks of the int8 table, in float32 and in every spelling of 8-bit quantisation.
 
 `resnet50`, `mobilenetv2` and `ssd_mobilenetv2` are architectures of the models folder with seeded
-weights, `resnet8` is its `mlperf_ic_f32`, and the U-Nets are built here.
+weights, `resnet8` is its `mlperf_ic_f32`, and the U-Nets are built here. Encoders are those of
+tests/encoders.py, in integers with scales of the calibration or, *dynamic*, of each run.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ from onnxruntime.quantization import (
     CalibrationDataReader,
     QuantFormat,
     QuantType,
+    quantize_dynamic,
     quantize_static,
 )
+
+import encoders
 
 U8, S8 = QuantType.QUInt8, QuantType.QInt8
 NETWORKS = ("resnet50", "mobilenetv2", "resnet8", "ssd_mobilenetv2", "unet", "unet_resize")
@@ -48,6 +52,12 @@ SPELLINGS = {
     "QOperator u8s8": Spelling(QuantFormat.QOperator, U8, S8, True),
     "QOperator u8u8": Spelling(QuantFormat.QOperator, U8, U8, False),
 }
+DYNAMIC = "dynamic"
+
+
+def spellings_of(name: str) -> list[str]:
+    """The spellings that the table has of a network."""
+    return ["u8s8", "s8s8", DYNAMIC] if name in encoders.SIZES else list(SPELLINGS)
 
 
 class Builder:
@@ -118,7 +128,9 @@ def float_model(name: str, folder: Path, work: Path) -> Path:
     raw, path = work / f"{name}_raw.onnx", work / f"{name}.onnx"
     if path.exists():
         return path
-    if name.startswith("unet"):
+    if name in encoders.SIZES:
+        onnx.save(encoders.encoder(name), raw)
+    elif name.startswith("unet"):
         unet(raw, name == "unet_resize")
     elif name == "resnet8":
         raw = folder / "mlperf_ic_f32.onnx"
@@ -134,9 +146,11 @@ def float_model(name: str, folder: Path, work: Path) -> Path:
     return path
 
 
-def image(shape: list[int], seed: int) -> np.ndarray:
-    """A seeded image: a coarse pattern of large areas, and some noise."""
+def sample(name: str, kind: int, shape: list[int], seed: int) -> np.ndarray:
+    """A seeded image, a coarse pattern of large areas and some noise; of int64 tokens or a mask."""
     rng = np.random.default_rng(seed)
+    if kind == TensorProto.INT64:
+        return np.ones(shape, np.int64) if "mask" in name else rng.integers(0, 30522, shape)
     coarse = rng.normal(size=(*shape[:-2], 8, 8))
     rows, columns = (np.arange(n) * 8 // n for n in shape[-2:])
     fine = coarse[..., rows[:, None], columns[None, :]] + 0.2 * rng.normal(size=shape)
@@ -144,15 +158,15 @@ def image(shape: list[int], seed: int) -> np.ndarray:
 
 
 def inputs_of(path: Path, seed: int) -> dict[str, np.ndarray]:
-    """Seeded images for every input of a model of float32."""
+    """Seeded images or tokens for every input of a model of float32."""
     graph = onnx.load(path, load_external_data=False).graph
     constants = {t.name for t in graph.initializer}
     shapes = {
-        v.name: [d.dim_value or 1 for d in v.type.tensor_type.shape.dim]
+        v.name: (v.type.tensor_type.elem_type, [d.dim_value for d in v.type.tensor_type.shape.dim])
         for v in graph.input
         if v.name not in constants
     }
-    return {name: image(shape, seed) for name, shape in shapes.items()}
+    return {name: sample(name, *of, seed) for name, of in shapes.items()}
 
 
 class Calibration(CalibrationDataReader):  # type: ignore[misc]
@@ -170,10 +184,14 @@ class Calibration(CalibrationDataReader):  # type: ignore[misc]
 
 
 def quantised(path: Path, spelling: str) -> Path:
-    """The network of `path`, quantised by onnxruntime in a spelling of SPELLINGS."""
-    s, made = SPELLINGS[spelling], path.with_name(f"{path.stem}_{spelling.replace(' ', '_')}.onnx")
+    """The network of `path`, quantised by onnxruntime in a spelling of SPELLINGS or DYNAMIC."""
+    made = path.with_name(f"{path.stem}_{spelling.replace(' ', '_')}.onnx")
     if not made.exists():
         logging.getLogger().setLevel(logging.ERROR)  # it asks for preprocessing that was done
+        if spelling == DYNAMIC:
+            quantize_dynamic(str(path), str(made), weight_type=S8, per_channel=True)
+            return made
+        s = SPELLINGS[spelling]
         quantize_static(
             str(path),
             str(made),

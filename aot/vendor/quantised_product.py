@@ -378,7 +378,6 @@ def total_fits(m: Match) -> Iterator[tuple[bool, str]]:
     same = same and (m.zd is None) == (m.zc is None)
     same = same and (m.zd is None or (m.zd.is_const and np.array_equal(m.zd.data, m.zc.data)))
     yield same, "quantised values that are read with other parameters"
-    yield from QuantisedProduct.weights_symmetric(m)
     total = QuantisedProduct.of(m).total
     assert total is not None
     yield from total.sum_fits()

@@ -7,7 +7,7 @@
  * a 1x1 convolution only the pixels used are copied and the strip is one row of pixels.
  *
  * With WZ 1 the bias is followed by a number per channel that every weight of it lacks, and the
- * scratch by int32 [pixels of a strip]: the sums of the windows.
+ * scratch by int32 [pixels of a strip], the sums of the windows, and what aot_qdot_totals needs.
  *
  * y must not overlap x.
  */
@@ -42,14 +42,10 @@ AOT_INLINE void aot_qdot_add(int8_t *y, const int8_t *a, const int8_t *b, int32_
                              const aot_qbinary_params *p, int ADD) {
     int32_t i = 0;
     for (; ADD < 2 && i + AOT_VLEN <= n; i += AOT_VLEN) {
-        const aot_vi lo = aot_viset1(p->lo), hi = aot_viset1(p->hi);
         aot_vi v = aot_qvec_widen(a + i) * p->a_mult + aot_qvec_widen(b + i) * p->b_mult;
         v += p->offset;
         v += ADD == 1 ? (v >> p->y_shift) & 1 : v - v;
-        v >>= p->y_shift;
-        v = (v & ~aot_visgt(v, hi)) | (hi & aot_visgt(v, hi));
-        v = (v & ~aot_visgt(lo, v)) | (lo & aot_visgt(lo, v));
-        aot_qvec_narrow(y + i, v);
+        aot_qvec_narrow(y + i, aot_qvec_within(v >> p->y_shift, p->lo, p->hi));
     }
     aot_qadd_s8_row(y + i, a + i, b + i, n - i, p, 1, 1, ADD);
 }
@@ -179,20 +175,65 @@ AOT_INLINE void aot_qdot_fill(uint8_t *d, const int8_t *x, const aot_qconv_s8_pa
     }
 }
 
-/* The sum of every window of a strip. A function of its own: gcc takes the vectors of ones out of
- * the loop over strips, and the tile would then run out of registers. */
+#define AOT_QDOT_BEYOND 16 /* sums that vectors may store behind the last one */
+
+/* n sums (and those up to the next whole vector) of `taps` values of x, `apart` from each other. */
+AOT_INLINE void aot_qdot_runs(int32_t *y, const int32_t *x, int32_t n, int32_t step, int32_t taps,
+                              int32_t apart) {
+    int32_t i, k;
+    for (i = 0; step == 1 && i < n; i += AOT_VLEN) {
+        aot_vi v = aot_viload(x + i);
+        for (k = 1; k < taps; ++k) {
+            v += aot_viload(x + i + k * apart);
+        }
+        aot_vistore(y + i, v);
+    }
+    for (i = 0; step > 1 && i < n; ++i) {
+        int32_t sum = 0;
+        for (k = 0; k < taps; ++k) {
+            sum += x[i * step + k * apart];
+        }
+        y[i] = sum;
+    }
+}
+
+/* The sum of every window of a strip, of which each pixel is summed once: behind the sums is room
+ * for those of the pixels of two lines of the copy and of the runs of a window's lines. Pixels are
+ * summed a line ahead, for what was just stored is slow to read at other places. A function of its
+ * own: gcc takes the vectors of ones out of the loop over strips, and the tile would then run out
+ * of registers. */
 AOT_UNUSED AOT_NOINLINE static void aot_qdot_totals(int32_t *totals, const uint8_t *x,
                                                     const aot_qconv_s8_params *p,
                                                     const aot_qdot_strip *s, int32_t rows,
                                                     int FLIP) {
-    const int32_t run = (s->flat != 0 || p->dw > 1 ? 1 : p->kw) * p->ic;
-    const int32_t pixels = s->flat != 0 ? rows * s->pixels : s->pixels;
-    int32_t row, i;
-    for (row = 0; row < (s->flat != 0 ? 1 : rows); ++row, x += s->down) {
-        for (i = 0; i < pixels; i += AOT_QDOT_TOTALS) {
-            const int32_t left = pixels - i, n = left < AOT_QDOT_TOTALS ? left : AOT_QDOT_TOTALS;
-            aot_qdot_total(totals, x + i * s->step, n, s->step, &s->window, run, FLIP);
-            totals += n;
+    const int32_t span = aot_qdot_span(p), last = (rows - 1) * p->sh + span, n = s->pixels;
+    const int32_t wide = s->width + AOT_QDOT_BEYOND, run = n + AOT_QDOT_BEYOND;
+    int32_t *const pixels = totals + (ptrdiff_t)s->rows * n + AOT_QDOT_BEYOND;
+    int32_t *const runs = pixels + 2 * (ptrdiff_t)wide;
+    int32_t row, i, k, seen = 0, made = 0;
+    if (s->flat != 0) {
+        aot_qdot_pixels(totals, x, rows * n, s->step, p->ic, FLIP);
+        return;
+    }
+    (void)memset(pixels, 0, (2 * (size_t)wide + (size_t)span * (size_t)run) * sizeof *pixels);
+    for (row = 0; row < rows; ++row, totals += n) {
+        const int32_t first = row * p->sh;
+        for (made = made < first ? first : made; made < first + span; ++made) {
+            for (seen = seen < made ? made : seen; seen < made + 2 && seen < last; ++seen) {
+                aot_qdot_pixels(pixels + (ptrdiff_t)(seen % 2) * wide, x + seen * s->pitch,
+                                s->width, p->ic, p->ic, FLIP);
+            }
+            aot_qdot_runs(runs + (ptrdiff_t)(made % span) * run,
+                          pixels + (ptrdiff_t)(made % 2) * wide, n, p->sw, p->kw, p->dw);
+        }
+        for (i = 0; i < n; i += AOT_VLEN) {
+            int32_t line = first % span;
+            aot_vi v = aot_viload(runs + (ptrdiff_t)line * run + i);
+            for (k = 1; k < p->kh; ++k) {
+                line += p->dh - (line + p->dh < span ? 0 : span);
+                v += aot_viload(runs + (ptrdiff_t)line * run + i);
+            }
+            aot_vistore(totals + i, v);
         }
     }
 }
@@ -316,10 +357,12 @@ AOT_INLINE void aot_qdot_products(const aot_qdot_result *z, const uint8_t *copy,
             int32_t sums[AOT_QDOT_TILE], i, k, v = O;
             aot_qdot_segment g[2];
             g[0] = aot_qdot_next(&row, &col, copy, s, pixels, L);
-            g[1] = g[0];
-            g[1].n = 0;
             if (S > 1 && row < lines) {
                 g[1] = aot_qdot_next(&row, &col, copy, s, pixels, L);
+            } else { /* member by member: a copy would wait for the three stores */
+                g[1].x = g[0].x;
+                g[1].first = g[0].first;
+                g[1].n = 0;
             }
 #if AOT_QDOT_IS_DIRECT(0, 0, AOT_QDOT_FLIP)
             if (AOT_QDOT_IS_DIRECT(EPILOGUE, RQ, FLIP)) {

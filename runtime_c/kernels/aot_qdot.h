@@ -243,47 +243,101 @@ AOT_INLINE void aot_qdot_each(int32_t *totals, const aot_vi *v) {
 }
 #endif
 
-/* The sums of rows * cols runs of n bytes, as far apart as `window` says, of `pixels` (at most
- * AOT_QDOT_TOTALS) windows that begin `step` bytes apart; AOT_QDOT_SLACK bytes behind each are
+/* The sums of n bytes at each of AOT_QDOT_TOTALS places; AOT_QDOT_SLACK bytes behind them are
  * readable. */
-AOT_INLINE void aot_qdot_total(int32_t *totals, const uint8_t *x, int32_t pixels, ptrdiff_t step,
-                               const aot_qdot_window *window, int32_t n, int FLIP) {
-    int32_t a, b, i, k;
+AOT_INLINE void aot_qdot_total(int32_t *totals, const uint8_t *const *x, int32_t n, int FLIP) {
+    int32_t i, k;
 #ifdef AOT_QDOT_FLIP
     /* `left` ones and zeros behind them begin `left` bytes before the middle. */
     static const int8_t ones[128] = {AOT_QDOT_ONES, AOT_QDOT_ONES, AOT_QDOT_ONES, AOT_QDOT_ONES};
-    const ptrdiff_t one = pixels > 1 ? step : 0, two = pixels > 2 ? 2 * step : 0;
-    const ptrdiff_t three = pixels > 3 ? 3 * step : 0;
-    aot_vi v[AOT_QDOT_TOTALS];
-    int32_t all[AOT_QDOT_TOTALS];
-    v[0] = v[1] = v[2] = v[3] = aot_viset1(0);
-    for (a = 0; FLIP == AOT_QDOT_FLIP && a < window->rows; ++a) {
-        for (b = 0; b < window->cols; ++b) {
-            const int8_t *const at = (const int8_t *)x + a * window->row + b * window->col;
-            for (i = 0; i < n; i += 4 * AOT_VLEN) {
-                const int32_t left = n - i < 4 * AOT_VLEN ? n - i : 4 * AOT_VLEN;
-                const aot_vi some = aot_qdot_load(ones + 64 - left);
-                v[0] = AOT_QDOT_MADD(v[0], aot_qdot_load(at + i), some);
-                v[1] = AOT_QDOT_MADD(v[1], aot_qdot_load(at + i + one), some);
-                v[2] = AOT_QDOT_MADD(v[2], aot_qdot_load(at + i + two), some);
-                v[3] = AOT_QDOT_MADD(v[3], aot_qdot_load(at + i + three), some);
+    if (FLIP == AOT_QDOT_FLIP) {
+        aot_vi v[AOT_QDOT_TOTALS];
+        v[0] = v[1] = v[2] = v[3] = aot_viset1(0);
+        for (i = 0; i < n; i += 4 * AOT_VLEN) {
+            const int32_t left = n - i < 4 * AOT_VLEN ? n - i : 4 * AOT_VLEN;
+            const aot_vi some = aot_qdot_load(ones + 64 - left);
+            AOT_UNROLL(4) for (k = 0; k < AOT_QDOT_TOTALS; ++k) {
+                v[k] = AOT_QDOT_MADD(v[k], aot_qdot_load((const int8_t *)x[k] + i), some);
             }
         }
-    }
-    if (FLIP == AOT_QDOT_FLIP) {
-        aot_qdot_each(all, v);
-        (void)memcpy(totals, all, (size_t)pixels * sizeof *totals);
+        aot_qdot_each(totals, v);
         return;
     }
 #endif
-    for (k = 0; k < pixels; ++k, x += step) {
+    for (k = 0; k < AOT_QDOT_TOTALS; ++k) {
         totals[k] = 0;
-        for (a = 0; a < window->rows; ++a) {
-            for (b = 0; b < window->cols; ++b) {
-                const uint8_t *const at = x + a * window->row + b * window->col;
-                for (i = 0; i < n; ++i) {
-                    totals[k] += FLIP != 0 ? at[i] : (int8_t)at[i];
-                }
+        for (i = 0; i < n; ++i) {
+            totals[k] += FLIP != 0 ? x[k][i] : (int8_t)x[k][i];
+        }
+    }
+}
+
+#if defined(AOT_QDOT_FLIP) && AOT_VLEN == 16 && defined(__AVX512BW__)
+#define AOT_QDOT_FEW 16 /* bytes of which aot_qdot_few makes a sum */
+
+/* totals[i] = the sum of n (at most AOT_QDOT_FEW) bytes at x + i * n for V pixels or more: their
+ * bytes go to lanes of four or of sixteen bytes, with zeros behind them. The last vector may begin
+ * before the end of another. */
+AOT_INLINE void aot_qdot_few(int32_t *totals, const uint8_t *x, int32_t pixels, int32_t n) {
+    const int32_t in_lane = n > 4 ? 1 : 4;
+    const __m512i by_rows = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    uint8_t from[16];
+    __m128i lane;
+    __m512i order;
+    int32_t i, k, next;
+    for (i = 0; i < 16; ++i) {
+        const int32_t byte = i % (16 / in_lane);
+        from[i] = (uint8_t)(byte < n ? i / (16 / in_lane) * n + byte : 128);
+    }
+    (void)memcpy(&lane, from, sizeof lane);
+    order = _mm512_broadcast_i32x4(lane);
+    for (next = 0; next < pixels; next += AOT_VLEN) {
+        __m512i v[4];
+        i = next + AOT_VLEN <= pixels ? next : pixels - AOT_VLEN;
+        for (k = 0; k < 4 / in_lane; ++k) {
+            const ptrdiff_t step = (ptrdiff_t)in_lane * n;
+            const uint8_t *const at = x + ((ptrdiff_t)i + 4 * k) * n;
+            __m512i all = _mm512_castsi128_si512(_mm_loadu_si128((const void *)at));
+            all = _mm512_inserti32x4(all, _mm_loadu_si128((const void *)(at + step)), 1);
+            all = _mm512_inserti32x4(all, _mm_loadu_si128((const void *)(at + 2 * step)), 2);
+            all = _mm512_inserti32x4(all, _mm_loadu_si128((const void *)(at + 3 * step)), 3);
+            all = _mm512_shuffle_epi8(all, order);
+            v[k] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), all, _mm512_set1_epi8(1));
+        }
+        if (in_lane == 1) {
+            const __m512i ab = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]),
+                                                _mm512_unpackhi_epi32(v[0], v[1]));
+            const __m512i cd = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]),
+                                                _mm512_unpackhi_epi32(v[2], v[3]));
+            v[0] = _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+            v[0] = _mm512_permutexvar_epi32(by_rows, v[0]);
+        }
+        _mm512_storeu_si512(totals + i, v[0]);
+    }
+}
+#endif
+
+/* The same at any number of places `step` bytes apart. */
+AOT_INLINE void aot_qdot_pixels(int32_t *totals, const uint8_t *x, int32_t pixels, ptrdiff_t step,
+                                int32_t n, int FLIP) {
+    int32_t i, k, some[AOT_QDOT_TOTALS];
+    const uint8_t *at[AOT_QDOT_TOTALS];
+#ifdef AOT_QDOT_FEW
+    if (FLIP == AOT_QDOT_FLIP && n <= AOT_QDOT_FEW && step == n && pixels >= AOT_VLEN) {
+        aot_qdot_few(totals, x, pixels, n);
+        return;
+    }
+#endif
+    for (i = 0; i < pixels; i += AOT_QDOT_TOTALS) {
+        for (k = 0; k < AOT_QDOT_TOTALS; ++k) {
+            at[k] = x + (i + k < pixels ? i + k : i) * step;
+        }
+        if (i + AOT_QDOT_TOTALS <= pixels) {
+            aot_qdot_total(totals + i, at, n, FLIP);
+        } else {
+            aot_qdot_total(some, at, n, FLIP);
+            for (k = 0; i + k < pixels; ++k) {
+                totals[i + k] = some[k];
             }
         }
     }

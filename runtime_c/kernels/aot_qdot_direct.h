@@ -63,10 +63,13 @@ AOT_INLINE void aot_qdot_direct_store(const aot_qdot_direct *t, int i, aot_vi a,
     const int8_t *const r1 = t->r[S - 1] + at + two * AOT_VLEN;
     __m512i low, up, all;
     if (WZ != 0 && t->lacks != 0) {
-        a += aot_viload(t->lacking) * t->totals[0][i];
-        c += aot_viload(t->lacking + one * AOT_VLEN) * t->totals[0][i];
-        d += aot_viload(t->lacking + two * AOT_VLEN) * t->totals[S - 1][i];
-        e += aot_viload(t->lacking + three * AOT_VLEN) * t->totals[S - 1][i];
+        const aot_vi first = aot_viset1(t->totals[0][i]), last = aot_viset1(t->totals[S - 1][i]);
+        a += aot_viload(t->lacking) * first;
+        d += aot_viload(t->lacking + two * AOT_VLEN) * last;
+        if (O > 1) {
+            c += aot_viload(t->lacking + AOT_VLEN) * first;
+            e += aot_viload(t->lacking + three * AOT_VLEN) * last;
+        }
     }
     low = aot_qdot_direct_vector(a, aot_qdot_direct_scale(t, 0, PC), r0, t, EPILOGUE);
     up = O > 1 ? aot_qdot_direct_vector(c, aot_qdot_direct_scale(t, 1, PC), r0 + AOT_VLEN, t,

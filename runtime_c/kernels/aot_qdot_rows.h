@@ -21,7 +21,7 @@ AOT_INLINE void aot_qdot_rows(const aot_qdot_result *z, const int8_t *a, const i
                               int STRIP) {
     uint8_t *const copy = (uint8_t *)scratch;
     const int32_t most = STRIP / k < 1 ? 1 : STRIP / k;
-    int32_t *totals, rows, row, i;
+    int32_t *totals, rows, row;
     aot_qdot_strip s;
     (void)memset(&s, 0, sizeof s);
     s.rows = most < m ? most : m;
@@ -34,9 +34,8 @@ AOT_INLINE void aot_qdot_rows(const aot_qdot_result *z, const int8_t *a, const i
     for (row = 0; row < m; row += rows, a += (ptrdiff_t)rows * k) {
         rows = m - row < s.rows ? m - row : s.rows;
         aot_qdot_copy(copy, a, (ptrdiff_t)rows * k, FLIP ^ TURNED);
-        for (i = 0; WZ != 0 && i < rows; i += AOT_QDOT_TOTALS) {
-            const int32_t left = rows - i < AOT_QDOT_TOTALS ? rows - i : AOT_QDOT_TOTALS;
-            aot_qdot_total(totals + i, copy + (ptrdiff_t)i * k, left, k, &s.window, k, FLIP);
+        if (WZ != 0) {
+            aot_qdot_pixels(totals, copy, rows, k, k, FLIP);
         }
         aot_qdot_products(z, copy, totals, w, bias, &s, rows, n, (ptrdiff_t)row * n,
                           AOT_QDOT_NO_EPILOGUE, RQ, 0, L, S, O, FLIP, WZ);

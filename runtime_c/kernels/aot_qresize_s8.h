@@ -137,8 +137,9 @@ AOT_INLINE int32_t aot_qresize_gather(aot_qresize_tap *tap, const int8_t *x, con
 #ifdef AOT_QRESIZE_APART
 /* The scales, 2^-bits, and mult / 2^shift where that is 1 / 2^shift (else shift is 0). */
 typedef struct aot_qresize_units {
-    float x, y, weight;
+    float x, weight;
     int32_t shift;
+    aot_qvec_divisor y;
 } aot_qresize_units;
 
 /* sig * 2^exp, for exponents of normal numbers. */
@@ -154,9 +155,9 @@ AOT_INLINE aot_qresize_units aot_qresize_unit(const aot_qresize_s8_params *p) {
     const int usual = p->exp[0] > -100 && p->exp[0] < 60 && p->exp[1] > -100 && p->exp[1] < 60;
     const aot_qresize_units u = {
         usual ? aot_qresize_scale(p->sig[0], p->exp[0]) : 0.0F,
-        usual ? aot_qresize_scale(p->sig[1], p->exp[1]) : 1.0F,
         aot_qresize_scale(1, -p->bits),
         usual && p->mult >> even == 1 && shift > 0 && shift < 31 ? shift : 0,
+        aot_qvec_divide_by(usual ? aot_qresize_scale(p->sig[1], p->exp[1]) : 1.0F),
     };
     return u;
 }
@@ -187,7 +188,7 @@ AOT_INLINE void aot_qresize_vector(int8_t *y, const aot_qresize_tap *tap, int32_
         sum += d * tap[t].weight;
     }
     half = (aot_vi)((sum & aot_viset1((1 << u->shift) - 1)) == 0);
-    q = (half & aot_qvec_round(number / u->y)) | (~half & (sum >> u->shift));
+    q = (half & aot_qvec_round(aot_qvec_over(number, &u->y))) | (~half & (sum >> u->shift));
     aot_qvec_narrow(y, aot_qvec_within(q + p->y_zero, p->lo, p->hi));
 }
 
@@ -224,8 +225,12 @@ AOT_INLINE void aot_qresize_line(float *lines, int32_t *held, const int8_t *x, i
     }
 }
 
-/* A position of y from the n taps of lines, whose weights become float32: the last vector may begin
- * before the end of another. */
+/* Where the vector at i begins: the last one may begin before the end of another. */
+AOT_INLINE int32_t aot_qresize_begin(int32_t i, int32_t n) {
+    return i + AOT_VLEN <= n ? i : n - AOT_VLEN;
+}
+
+/* A position of y from the n taps of lines, whose weights become float32. */
 AOT_INLINE void aot_qresize_floats(int8_t *y, aot_qresize_tap *tap, int32_t n, const float *lines,
                                    const aot_qresize_units *u, const aot_qresize_s8_params *p) {
     for (int32_t t = 0; t < n; ++t) {
@@ -233,7 +238,7 @@ AOT_INLINE void aot_qresize_floats(int8_t *y, aot_qresize_tap *tap, int32_t n, c
         (void)memcpy(&tap[t].weight, &weight, sizeof weight);
     }
     for (int32_t i = 0; i < p->inner; i += AOT_VLEN) {
-        const int32_t at = i + AOT_VLEN <= p->inner ? i : p->inner - AOT_VLEN;
+        const int32_t at = aot_qresize_begin(i, p->inner);
         aot_vf number = aot_vzero();
         aot_vi q;
         for (int32_t t = 0; t < n; ++t) {
@@ -242,28 +247,89 @@ AOT_INLINE void aot_qresize_floats(int8_t *y, aot_qresize_tap *tap, int32_t n, c
             AOT_QRESIZE_APART(part);
             number += part;
         }
-        q = aot_vbits(number / u->y + aot_vset1(12582912.0F)) - 0x4B400000; /* 1.5 * 2^23 */
+        q = aot_qvec_nearest(aot_qvec_over(number, &u->y));
         aot_qvec_narrow(y + at, aot_qvec_within(q + p->y_zero, p->lo, p->hi));
     }
 }
 
-/* A row of y, all of whose inputs scratch holds as float32. */
+/* What weights of two neighbouring columns make with those of two rows: four float32 weights. */
+typedef struct {
+    int32_t known, column[2];
+    float of[4];
+} aot_qresize_square;
+
+/* aot_qresize_floats with four taps of lines, `right` floats apart in the lines at `up` and
+ * `down`. */
+AOT_INLINE void aot_qresize_four(int8_t *y, const float *up, const float *down, ptrdiff_t right,
+                                 const aot_qresize_square *s, const aot_qresize_units *u,
+                                 const aot_qresize_s8_params *p) {
+    const aot_vf w0 = aot_vset1(s->of[0]), w1 = aot_vset1(s->of[1]);
+    const aot_vf w2 = aot_vset1(s->of[2]), w3 = aot_vset1(s->of[3]);
+    const aot_qvec_divisor by = u->y;
+    const int32_t n = p->inner;
+    int32_t i, j, v;
+    for (i = 0; i < n; i += v * AOT_VLEN) {
+        aot_vi q[4];
+        v = n - i >= 4 * AOT_VLEN ? 4 : 1;
+        for (j = 0; j < v; ++j) {
+            const int32_t at = aot_qresize_begin(i + j * AOT_VLEN, n);
+            aot_vf a = aot_vload(up + at) * w0, b = aot_vload(up + right + at) * w1;
+            aot_vf c = aot_vload(down + at) * w2, d = aot_vload(down + right + at) * w3;
+            AOT_QRESIZE_APART(a);
+            AOT_QRESIZE_APART(b);
+            AOT_QRESIZE_APART(c);
+            AOT_QRESIZE_APART(d);
+            q[j] = aot_qvec_nearest(aot_qvec_over(a + b + c + d, &by));
+        }
+        if (v == 4) {
+            aot_qvec_narrow4(y + i, q, p->y_zero, p->lo, p->hi);
+        } else {
+            aot_qvec_narrow(y + aot_qresize_begin(i, n),
+                            aot_qvec_within(q[0] + p->y_zero, p->lo, p->hi));
+        }
+    }
+}
+
+/* A row of y, all of whose inputs scratch holds as float32. Positions of four taps reuse the
+ * weights of the one before the last, as an image of twice the size can. */
 AOT_INLINE void aot_qresize_row(int8_t *y, const int8_t *x, const int32_t *at, const int32_t *w,
                                 aot_qresize_tap *tap, int32_t *held, int32_t b,
                                 const aot_qresize_units *u, const aot_qresize_s8_params *p,
                                 int32_t *done) {
-    const int32_t *const rows = at + p->out[0] * p->taps[0] + b * p->taps[1];
+    const int32_t second = p->out[0] * p->taps[0], third = second + p->out[1] * p->taps[1];
+    const int32_t *const rows = at + second + b * p->taps[1];
+    const int four = p->taps[0] == 1 && p->taps[1] == 2 && p->taps[2] == 2;
     float *const lines = (float *)(void *)(held + p->taps[1]);
+    const float *up = lines, *down = lines;
+    aot_qresize_square squares[2];
     int32_t c = 0;
+    squares[0].known = squares[1].known = 0;
     for (int32_t j = 0; rows[0] >= 0 && j < p->taps[1]; ++j) {
         aot_qresize_line(lines, held, x, rows[j], u, p);
+        up = down;
+        down = lines + (ptrdiff_t)aot_qresize_slot(rows[j], p) * p->in[2] * p->inner;
     }
     for (; c < p->out[2]; ++c, y += p->inner) {
-        const int32_t n = aot_qresize_gather(tap, x, at, w, 0, b, c, p, 1);
+        aot_qresize_square *const s = &squares[c & 1];
+        const int32_t *const ic = at + third + c * p->taps[2], *const wc =
+                                                                   w + third + c * p->taps[2];
+        int32_t n;
+        if (four && s->known != 0 && ic[0] >= 0 && wc[0] == s->column[0] && wc[1] == s->column[1]) {
+            const ptrdiff_t left = (ptrdiff_t)ic[0] * p->inner;
+            aot_qresize_four(y, up + left, down + left, (ptrdiff_t)(ic[1] - ic[0]) * p->inner, s, u,
+                             p);
+            continue;
+        }
+        n = aot_qresize_gather(tap, x, at, w, 0, b, c, p, 1);
         if (!aot_qresize_fine(tap, n, u)) {
             break;
         }
         aot_qresize_floats(y, tap, n, lines, u, p);
+        s->known = four && n == 4;
+        for (int32_t t = 0; s->known != 0 && t < n; ++t) {
+            s->column[t & 1] = wc[t & 1];
+            (void)memcpy(&s->of[t], &tap[t].weight, sizeof s->of[t]);
+        }
     }
     *done = c;
 }

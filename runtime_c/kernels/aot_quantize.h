@@ -60,9 +60,9 @@ AOT_INLINE int64_t aot_quantize_count(const aot_quantize_params *p) {
 #define AOT_DEQUANTIZE_NONE(WIDEN)
 #if AOT_VLEN > 1
 #define AOT_QUANTIZE_VECTORS(NARROW, LO, HI)                                                       \
+    const aot_qvec_divisor d = aot_qvec_divide_by(scale);                                          \
     for (; i < n - n % AOT_VLEN; i += AOT_VLEN) {                                                  \
-        const aot_vi whole = aot_qvec_round(aot_vload(x + i) / scale) + zero;                      \
-        NARROW(y + i, aot_qvec_within(whole, LO, HI));                                             \
+        NARROW(y + i, aot_qvec_quantise(aot_vload(x + i), &d, zero, LO, HI));                      \
     }                                                                                              \
     i = n - n % AOT_VLEN;
 #define AOT_DEQUANTIZE_VECTORS(WIDEN)                                                              \

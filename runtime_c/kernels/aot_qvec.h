@@ -122,19 +122,106 @@ AOT_INLINE void aot_qvec_narrow_u8(uint8_t *p, aot_vi v) {
     (void)memcpy(p, &bytes, sizeof bytes);
 }
 
+/* v to the nearest integer, halves to even; |v| is below 2^22. */
+AOT_INLINE aot_vi aot_qvec_nearest(aot_vf v) {
+#if AOT_VLEN == 16 && defined(__AVX512F__)
+    return (aot_vi)_mm512_cvtps_epi32((__m512)v);
+#else
+    return aot_vbits(v + aot_vset1(12582912.0F)) - 0x4B400000; /* 1.5 * 2^23 */
+#endif
+}
+
 /* v to the nearest integer, halves to even; NaN gives 0, |v| is limited to AOT_REQUANT_LIMIT. */
 AOT_INLINE aot_vi aot_qvec_round(aot_vf v) {
     const aot_vf top = aot_vset1((float)AOT_REQUANT_LIMIT);
+#if AOT_VLEN == 16 && defined(__AVX512F__)
+    const __mmask16 number = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_ORD_Q);
+    return (aot_vi)_mm512_maskz_cvtps_epi32(number, (__m512)aot_vmin(aot_vmax(v, -top), top));
+#else
     const aot_vf number = aot_vselect(aot_veq(v, v), v, aot_vzero());
-    const aot_vf limited = aot_vmin(aot_vmax(number, -top), top);
-    return aot_vbits(limited + aot_vset1(12582912.0F)) - 0x4B400000; /* 1.5 * 2^23 */
+    return aot_qvec_nearest(aot_vmin(aot_vmax(number, -top), top));
+#endif
 }
 
 /* v limited to lo..hi. */
 AOT_INLINE aot_vi aot_qvec_within(aot_vi v, int32_t lo, int32_t hi) {
     const aot_vi low = aot_viset1(lo), high = aot_viset1(hi);
+#if AOT_VLEN == 16 && defined(__AVX512F__)
+    return (aot_vi)_mm512_max_epi32(_mm512_min_epi32((__m512i)v, (__m512i)high), (__m512i)low);
+#elif AOT_VLEN == 8 && defined(__AVX2__)
+    return (aot_vi)_mm256_max_epi32(_mm256_min_epi32((__m256i)v, (__m256i)high), (__m256i)low);
+#else
     v = (v & ~aot_visgt(v, high)) | (high & aot_visgt(v, high));
     return (v & ~aot_visgt(low, v)) | (low & aot_visgt(low, v));
+#endif
+}
+
+/* Stores four vectors plus zero, within lo..hi, which int8 holds. */
+AOT_INLINE void aot_qvec_narrow4(int8_t *y, const aot_vi *v, int32_t zero, int32_t lo, int32_t hi) {
+#if AOT_VLEN == 16 && defined(__AVX512BW__)
+    const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    const __m512i some = _mm512_set1_epi16((short)zero);
+    const __m512i low = _mm512_packs_epi32((__m512i)v[0], (__m512i)v[1]);
+    const __m512i high = _mm512_packs_epi32((__m512i)v[2], (__m512i)v[3]);
+    __m512i all = _mm512_packs_epi16(_mm512_adds_epi16(low, some), _mm512_adds_epi16(high, some));
+    all = _mm512_permutexvar_epi32(order, all);
+    all = _mm512_min_epi8(all, _mm512_set1_epi8((char)hi));
+    _mm512_storeu_si512(y, _mm512_max_epi8(all, _mm512_set1_epi8((char)lo)));
+#else
+    int i;
+    for (i = 0; i < 4; ++i) {
+        aot_qvec_narrow(y + i * AOT_VLEN, aot_qvec_within(v[i] + zero, lo, hi));
+    }
+#endif
+}
+
+/* A number by which vectors are divided, and its inverse: 0 where only a division is exact. */
+typedef struct {
+    float by, inverse;
+} aot_qvec_divisor;
+
+AOT_INLINE aot_qvec_divisor aot_qvec_divide_by(float by) {
+    const aot_qvec_divisor d = {by, by > 0x1p-60F && by < 0x1p60F ? 1.0F / by : 0.0F};
+    return d;
+}
+
+/* v / d, for |v| / d below 2^30 where d has an inverse. A product with the inverse, corrected by
+ * what it leaves, is the rounded quotient while nothing underflows (Markstein; also tried with all
+ * numbers of 24 bits whose quotient comes closest to the middle between two such numbers). Below
+ * 2^-60 a quotient may differ from it, by less than 2^-60. */
+AOT_INLINE aot_vf aot_qvec_over(aot_vf v, const aot_qvec_divisor *d) {
+#if AOT_VLEN == 16 && defined(__AVX512F__)
+    if (d->inverse > 0.0F) {
+        const __m512 by = _mm512_set1_ps(d->by), inverse = _mm512_set1_ps(d->inverse);
+        const __m512 q = _mm512_mul_ps((__m512)v, inverse);
+        return (aot_vf)_mm512_fmadd_ps(_mm512_fnmadd_ps(q, by, (__m512)v), inverse, q);
+    }
+#elif AOT_VLEN == 8 && defined(__FMA__)
+    if (d->inverse > 0.0F) {
+        const __m256 by = _mm256_set1_ps(d->by), inverse = _mm256_set1_ps(d->inverse);
+        const __m256 q = _mm256_mul_ps((__m256)v, inverse);
+        return (aot_vf)_mm256_fmadd_ps(_mm256_fnmadd_ps(q, by, (__m256)v), inverse, q);
+    }
+#endif
+    return v / d->by;
+}
+
+/* Numbers divided by d, rounded as aot_qvec_round does, plus zero, within lo..hi, which int16
+ * holds. */
+AOT_INLINE aot_vi aot_qvec_quantise(aot_vf v, const aot_qvec_divisor *d, int32_t zero, int32_t lo,
+                                    int32_t hi) {
+    const aot_vf top = aot_vset1(d->by * 0x1p20F);
+    const aot_vf limited = d->inverse > 0.0F ? aot_vmin(aot_vmax(v, -top), top) : v;
+    aot_vi q;
+#if AOT_VLEN == 16 && defined(__AVX512F__)
+    if (d->inverse > 0.0F) {
+        const __mmask16 number = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_ORD_Q);
+        q = (aot_vi)_mm512_maskz_cvtps_epi32(number, (__m512)aot_qvec_over(limited, d));
+        return aot_qvec_within(q + zero, lo, hi);
+    }
+#endif
+    q = aot_qvec_round(aot_qvec_over(aot_vselect(aot_veq(v, v), limited, v), d));
+    return aot_qvec_within(q + zero, lo, hi);
 }
 
 /* acc[j] += w[j][0] * x[0] + w[j][1] * x[1]; x is a pair of int16, w is [V][2]. */

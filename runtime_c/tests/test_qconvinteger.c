@@ -47,7 +47,9 @@ static void dots(const run *r, int flip, int strip) {
     const int length = p->dw == 1 ? p->kw * p->ic : p->ic;
     const int8_t *w = dot_weights(r->w, p->oc, r->depth / length, length, O, V);
     const int bytes = dot_bytes(p->ic, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw, p->dh, p->dw);
-    void *scratch = NEW(int8_t, 8 * C + 256 + bytes + 4 * p->oh * p->ow);
+    const int width = (p->ow - 1) * p->sw + (p->kw - 1) * p->dw + 1, BEYOND = AOT_QDOT_BEYOND;
+    const int lines = 2 * (width + BEYOND) + ((p->kh - 1) * p->dh + 1) * (p->ow + BEYOND);
+    void *scratch = NEW(int8_t, 8 * C + 256 + bytes + 4 * (p->oh * p->ow + BEYOND + lines));
     int32_t *bias = sums_of(r, -flip), *y = NEW(int32_t, p->n * C * p->oh * p->ow);
     (void)memcpy(bias + C, r->lacking, (size_t)p->oc * sizeof *bias);
     if (flip != 0) {

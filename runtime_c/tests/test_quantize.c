@@ -257,6 +257,26 @@ static void test_conv(int signs, int zeros) {
     }
 }
 
+#if AOT_VLEN > 1
+/* Vectors over one number: the quotient of the division, where it is 2^-60 or more. */
+static void test_over(float by) {
+    const aot_qvec_divisor d = aot_qvec_divide_by(by);
+    float x[AOT_VLEN], got[AOT_VLEN];
+    check_case("vectors over %g", (double)by);
+    for (int i = 0; i < 400; ++i) {
+        for (int k = 0; k < AOT_VLEN; ++k) {
+            x[k] = i % 3 == 0   ? (float)check_integer(-600, 600) / 2.0F * by /* halves */
+                   : i % 3 == 1 ? (float)check_uniform(-300.0, 300.0)
+                                : (float)check_uniform(-1e-3, 1e-3);
+        }
+        aot_vstore(got, aot_qvec_over(aot_vload(x), &d));
+        for (int k = 0; k < AOT_VLEN; ++k) {
+            CHECK(got[k] == x[k] / by);
+        }
+    }
+}
+#endif
+
 int main(void) {
     for (int k = 0; k < 8; ++k) {
         codes_s8(k / 2, k % 2);
@@ -288,5 +308,12 @@ int main(void) {
     for (int k = 0; k < 2; ++k) {
         test_blocked(k);
     }
+#if AOT_VLEN > 1
+    for (int k = 0; k < 20; ++k) {
+        test_over((float)ldexp(check_uniform(1.0, 2.0), (int)check_integer(-59, 59)));
+    }
+    test_over(0x1.fffffep-5F);
+    test_over(1e-30F);
+#endif
     return check_end();
 }

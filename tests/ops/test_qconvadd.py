@@ -13,6 +13,7 @@ from aot.load import LoadOptions, load
 from aot.normalise import normalise
 from aot.ops.registry import load_all
 from aot.partition.select import select
+from aot.target import load_target
 from quant_graphs import S8, SX, Net, convolved, quantised_values
 
 
@@ -55,5 +56,32 @@ def test_sums_that_never_are_quantised_values(kind, tmp_path):
     given = quantised_values(*shape)
     got = np.asarray(bundle.load()(given)).astype(int)
     want = onnx.reference.ReferenceEvaluator(model).run(None, {"x": given})[0].astype(int)
+    assert np.abs(got - want).max() <= 1
+    assert np.mean(got != want) <= 0.001
+
+
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v4-vnni"])
+def test_weights_beyond_int8_in_a_sum(target, tmp_path):
+    """uint8 weights with a zero point of which int8 cannot hold all: one call with dot products,
+    elsewhere two, with the same quantised values."""
+    rng, kernel = np.random.default_rng(0), (20, 16, 3, 3)
+    net = Net(x=(S8, (1, 16, 9, 40)), r=(S8, (1, 20, 9, 40)))
+    stored = rng.integers(0, 256, kernel).astype(np.uint8)
+    w = net.dq(stored, 0.003, np.uint8(100))
+    made = net.add("Conv", net.dq("x", SX, S8(-4)), w, np.zeros(20, np.float32), pads=[1] * 4)
+    own = net.dq(net.q(made, 0.4, S8(-4)), 0.4, S8(-4))
+    net.q(net.add("Add", own, net.dq("r", 0.3, S8(7))), 0.5, S8(5), out="y")
+    model = net.model(y=S8)
+    onnx.save(model, tmp_path / "m.onnx")
+    bundle = aot.compile(tmp_path / "m.onnx", tmp_path / "out", target=target)
+    kernels = [n["kernel"] for n in bundle.manifest["nodes"]]
+    dots = target.endswith("vnni")
+    assert ("aot_qadd_s8" in kernels) != dots, kernels
+    assert ("aot_qconv_epilogue_s8__dot" in kernels) == dots, kernels
+    if not load_target(target).runs_here():
+        pytest.skip("this CPU lacks units of the target")
+    given = {"x": quantised_values(1, 16, 9, 40), "r": quantised_values(1, 20, 9, 40)}
+    got = np.asarray(bundle.load()(**given)).astype(int)
+    want = onnx.reference.ReferenceEvaluator(model).run(None, given)[0].astype(int)
     assert np.abs(got - want).max() <= 1
     assert np.mean(got != want) <= 0.001

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from aot.vendor.requant import rq_of
 
 EIGHT = (S8, U8)
 HEADER = "aot_qbinary.h"
+#: Parameters of its kernels between the loops and the zero points.
+NUMBERS = ("a_mult", "b_mult", "y_mult", "a_shift", "b_shift", "y_shift", "offset")
 
 
 def declare(name: str, op_types: str, *checks: Check, cases: Cases | None = None) -> Pattern:
@@ -66,24 +69,43 @@ def record(
     constants beside those of broadcasting.
     """
     pair = [quantised_operand(c, m.a, m.y), quantised_operand(c, m.b, m.y)]
-    space = collapse(stored(m.y), [s for _, s in pair])
+    sizes = [v.dtype.nbytes for v in (m.y, m.a, m.b)]
     with signed_result(c, m.y) as made:
-        c.call(
-            kernel,
-            made,
-            *(what for what, _ in pair),
-            c.params(**space_fields(space, "ab"), **numbers, **quantised_fields(m, "ab")),
-            instance={**instances(space, "ab"), **kind},
-            inplace=reusable(space, made, pair),
-            header=header,
-            splits=space.splits(*(v.dtype.nbytes for v in (m.y, m.a, m.b))),
-        )
+        numbers = numbers | quantised_fields(m, "ab")
+        record_pair(c, m.y, made, pair, kernel, header, numbers, kind, sizes)
+
+
+def record_pair(
+    c: Recorder,
+    y: ValueRef,
+    made: Any,
+    pair: list[Operand],
+    kernel: str,
+    header: str,
+    numbers: dict[str, Any],
+    kind: dict[str, int],
+    sizes: Sequence[int] = (1, 1, 1),
+) -> None:
+    """Record a kernel on a pair of operands with their stored shapes, of which `made` becomes y as
+    int8 quantised values; `numbers` are all parameters behind the loops, `sizes` the bytes of
+    elements of the result and of the pair.
+    """
+    space = collapse(stored(y), [s for _, s in pair])
+    c.call(
+        kernel,
+        made,
+        *(what for what, _ in pair),
+        c.params(**space_fields(space, "ab"), **numbers),
+        instance={**instances(space, "ab"), **kind},
+        inplace=reusable(space, made, pair),
+        header=header,
+        splits=space.splits(*sizes),
+    )
 
 
 def _record(c: Recorder, m: Match, kernel: str, kind: int, fields: dict[str, int]) -> None:
     """Record a kernel of aot_qbinary.h; the numbers that `fields` leaves out are 0."""
-    names = ("a_mult", "b_mult", "y_mult", "a_shift", "b_shift", "y_shift", "offset")
-    record(c, m, kernel, HEADER, {k: fields.get(k, 0) for k in names}, {"KIND": kind})
+    record(c, m, kernel, HEADER, dict.fromkeys(NUMBERS, 0) | fields, {"KIND": kind})
 
 
 @total.lower

@@ -21,6 +21,8 @@ FULL = 12
 STRIP = 192 << 10
 #: AOT_QDOT_LENGTH and AOT_QDOT_SLACK of aot_qdot.h.
 LENGTH, SLACK = 7, 64
+#: AOT_QDOT_BEYOND of aot_qconv_s8__dot.h.
+BEYOND = 16
 #: AOT_QDW_COLUMNS of aot_qdwconv_s8__dot.h, and the largest window that its instances know.
 COLUMNS, KNOWN = 28, 7
 #: What a segment costs beside its pixels, in pixels.
@@ -77,7 +79,7 @@ def tiles(conv: QConv, wz: bool, strip: int = STRIP) -> tuple[dict[str, int], in
     if conv.kind == "fc":  # rows of x are rows of pixels: strips are made of whole rows
         conv = replace(conv, ih=conv.iw, oh=conv.ow, iw=1, ow=1)
     few = conv.arch == "x86_64" and conv.vlen == 8
-    pixels, rows, size = _strip(conv, strip)
+    pixels, rows, size, sums = _strip(conv, strip)
     most = length(pixels, FEW if few else MANY)
     # An odd number of segments wastes half a tile: one of a segment is as many channels wider.
     segments, wide = rows * -(-pixels // most), SEGMENTS * VECTORS
@@ -91,7 +93,7 @@ def tiles(conv: QConv, wz: bool, strip: int = STRIP) -> tuple[dict[str, int], in
         "WZ": int(wz),
         "STRIP": strip,
     }
-    return instance, size + (4 * rows * pixels if wz else 0)
+    return instance, size + (4 * sums if wz else 0)
 
 
 def plan(conv: QConv, w: Array, bias: Array, strip: int = STRIP) -> QCall:
@@ -155,21 +157,25 @@ def plan_depthwise(conv: QConv, w: Array, bias: Array) -> QCall | None:
     return QCall(conv.kernel("__dot"), np.concatenate(panels), stored, scratch, instance)
 
 
-def _strip(conv: QConv, most: int) -> tuple[int, int, int]:
-    """(pixels of a row, rows of a strip, bytes of its copy) for strips of at most `most` bytes.
+def _strip(conv: QConv, most: int) -> tuple[int, int, int, int]:
+    """(pixels of a row, rows of a strip, bytes of its copy, int32 for sums of its windows) for
+    strips of at most `most` bytes.
 
-    It is what aot_qdot_sizes computes; a 1 x 1 convolution takes several rows as one.
+    It is what aot_qdot_sizes computes and aot_qdot_totals needs; a 1 x 1 convolution takes several
+    rows as one.
     """
     window = conv.kh * conv.kw == 1 and conv.pt == conv.pl == 0
     within = (conv.oh - 1) * conv.sh < conv.ih and (conv.ow - 1) * conv.sw < conv.iw
     if window and within:
         pitch = conv.ow * conv.ic
         rows = min(max(most // pitch, 1), conv.oh)
-        copied, step, pixels, lines = rows, conv.ic, rows * conv.ow, 1
+        copied, step, pixels, lines, more = rows, conv.ic, rows * conv.ow, 1, 0
     else:
         span = (conv.kh - 1) * conv.dh + 1
         pitch = ((conv.ow - 1) * conv.sw + (conv.kw - 1) * conv.dw + 1) * conv.ic
         rows = min(max(int((most // pitch - span) / conv.sh) + 1, 1), conv.oh)
         copied, step = (rows - 1) * conv.sh + span, conv.sw * conv.ic
         pixels, lines = conv.ow, rows
-    return pixels, lines, (copied * pitch + LENGTH * step + SLACK + 63) // 64 * 64
+        more = BEYOND + 2 * (pitch // conv.ic + BEYOND) + span * (conv.ow + BEYOND)
+    size = (copied * pitch + LENGTH * step + SLACK + 63) // 64 * 64
+    return pixels, lines, size, lines * pixels + more
