@@ -103,6 +103,14 @@ def record_pair(
     )
 
 
+def record_sum(c: Recorder, y: ValueRef, a: Any, b: Any, total: QuantisedPair) -> None:
+    """Record aot_qadd_s8 on a and b, int8 quantised values of the shape and layout of y."""
+    (kind, fields), (low, high) = total.sum_fields(rq_of(c)), total.limits
+    fields |= {"a_zero": total.a.z, "b_zero": total.b.z, "y_zero": total.y.z, "lo": low, "hi": high}
+    pair: list[Operand] = [(a, stored(y)), (b, stored(y))]
+    record_pair(c, y, y, pair, "aot_qadd_s8", HEADER, fields, {"KIND": kind})
+
+
 def _record(c: Recorder, m: Match, kernel: str, kind: int, fields: dict[str, int]) -> None:
     """Record a kernel of aot_qbinary.h; the numbers that `fields` leaves out are 0."""
     record(c, m, kernel, HEADER, dict.fromkeys(NUMBERS, 0) | fields, {"KIND": kind})

@@ -35,9 +35,8 @@ import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8
 from aot.ir.graph_nodes import Array
-from aot.ops.broadcast import Operand, stored
 from aot.ops.quantised import conv_dot, conv_dsp, conv_mve, conv_portable, conv_s16
-from aot.ops.quantised.binary import HEADER, record_pair
+from aot.ops.quantised.binary import record_sum
 from aot.ops.quantised.common import (
     quantised,
     quantised_fields,
@@ -218,24 +217,20 @@ def record_phases(c: Recorder, m: Match, found: Phases) -> None:
 
 @conv_add.lower
 def add_to_kernel(c: Recorder, m: Match) -> None:
-    """Record a convolution with an epilogue that adds quantised values r to its quantised
-    values; where no kernel of the target takes its weights, the addition is a call of its own.
-    """
+    """Record a convolution with an epilogue that adds quantised values r to its own; where no
+    kernel of the target takes its weights, the addition is a call of its own."""
     found = QuantisedProduct.of(m, rq_of(c))
     total = found.total
     assert total is not None
-    how, fields = total.sum_fields(rq_of(c))
-    fields |= {"a_zero": total.a.z, "b_zero": total.b.z}
-    low, high = total.limits
-    if found.w.symmetric or conv_dot.suits(c.target.simd, c.vlen, c.objective):
-        fields |= {"sum_zero": total.y.z, "sum_lo": low, "sum_hi": high}
-        record(c, m, found, Epilogue({"EPILOGUE": how}, fields))
+    if not found.w.symmetric and not conv_dot.suits(c.target.simd, c.vlen, c.objective):
+        made = c.temp(m.y.shape, S8, m.y.layout, "product")
+        record_general(c, m, found, made)
+        record_sum(c, m.y, made, m.r, total)
         return
-    made = c.temp(m.y.shape, S8, m.y.layout, "product")
-    record_general(c, m, found, made)
-    fields |= {"y_zero": total.y.z, "lo": low, "hi": high}
-    pair: list[Operand] = [(made, stored(m.y)), (m.r, stored(m.y))]
-    record_pair(c, m.y, m.y, pair, "aot_qadd_s8", HEADER, fields, {"KIND": how})
+    how, fields = total.sum_fields(rq_of(c))
+    zeros = {"a_zero": total.a.z, "b_zero": total.b.z, "sum_zero": total.y.z}
+    limits = dict(zip(("sum_lo", "sum_hi"), total.limits, strict=True))
+    record(c, m, found, Epilogue({"EPILOGUE": how}, {**fields, **zeros, **limits}))
 
 
 @conv_sum.lower
@@ -378,15 +373,10 @@ def stage_pixels(c: Recorder, size: int, columns: int, scratch: int) -> int:
     return min(columns, max(2, room // size & ~1))
 
 
-def record_general(
-    c: Recorder, m: Match, found: QuantisedProduct, made: Handle | None = None
-) -> None:
-    """Record aot_qconv_ref: any rank, any groups, quantised values of any type; `made` takes the
-    result in place of the match's.
-
-    A matrix product has a position per row. A ConvTranspose is a convolution of x with zeros
-    between its positions, and its windows are read from their other end.
-    """
+def record_general(c: Recorder, m: Match, found: QuantisedProduct, made: Any = None) -> None:
+    """Record aot_qconv_ref, whose result is `made` if given: any rank, groups and types. A matrix
+    product has a position per row. A ConvTranspose is a convolution of x with zeros between its
+    positions, and its windows are read from their other end."""
     window, w = found.window, found.w.stored
     rows, space, results = m.x.shape[0], m.x.shape[2:], m.y.shape[2:]
     if window is None:
