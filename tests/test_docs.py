@@ -78,6 +78,7 @@ PAGES = sorted(
 FULL = (
     *("project", "first-model", "own-model", "firmware", "quantise", "vendor", "accelerator"),
     *("exactness", "exercises", "gallery", "accel", "diff", "several-models", "packages", "report"),
+    *("streaming", "memories", "cmsis_nn", "esp_nn", "ethos_u"),
 )
 EVERY = bool(os.environ.get("AOT_FULL"))
 # Pages that show make's words are built by make, the others by the generator of the tests.
