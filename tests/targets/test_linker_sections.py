@@ -105,7 +105,7 @@ def linked(firmware: Path, rule: str, used: str = ARENA_USED) -> str:
     (firmware / "own.ld").write_text(SCRIPT.replace("RULE", rule))
     command = ["cmake", "--build", str(firmware / "build")]
     done = subprocess.run(command, capture_output=True, text=True)
-    said = done.stdout + done.stderr  # ninja prints all of it to one of them
+    said = done.stdout + done.stderr  # ninja prints errors to stdout
     assert done.returncode == 0 or "ld:" in said, said
     return said if done.returncode else ""
 
